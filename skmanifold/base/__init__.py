@@ -1,7 +1,5 @@
 """The base class of estimators that delegate to a sampler, and what a new estimator needs in addition to it."""
 
-from __future__ import annotations
-
 from ..callbacks._hooks import rows_to_fit
 from ..inference._chains import best_chain
 from ..inference._schedule import Schedule

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._install import install_command
+from .._install import optional_module
 from ..utils._disk import check_regular
 from ..utils._inputs.sparse_structure import indices_fault, pointers_fault
 from ._documents import (
@@ -82,10 +82,7 @@ def read_anndata(path: PathLike, *, layer: str | None = None) -> DocumentReader:
 @contextmanager
 def _opened(path: PathLike) -> Iterator[Any]:
     """The file; errors of h5py in the block become one sentence."""
-    try:
-        import h5py
-    except ImportError as error:
-        raise ImportError(f"read_anndata needs h5py: {install_command('h5ad')}") from error
+    h5py = optional_module("h5py", "read_anndata", "h5ad")
     check_regular(path)
     with refuse_damaged(path, "an AnnData file"), h5py.File(path, "r") as file:
         if not {"obs", "var"} <= set(file):

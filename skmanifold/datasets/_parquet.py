@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._install import install_command
+from .._install import optional_module
 from ..utils._disk import check_regular
 from ._documents import (
     LONGEST_NAME,
@@ -102,10 +102,9 @@ class _Lines:
     """The lines of Parquet files."""
 
     def __init__(self, path: Any, document: str, word: str, count: str | None):
-        try:
-            from pyarrow import dataset, types
-        except ImportError as error:
-            raise ImportError(f"read_parquet needs pyarrow: {install_command('parquet')}") from error
+        dataset = optional_module("pyarrow.dataset", "read_parquet", "parquet")
+        from pyarrow import types
+
         paths = listed(path)
         is_folder = paths == [path] and os.path.isdir(paths[0])
         for one in [] if is_folder else paths:

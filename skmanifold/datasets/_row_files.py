@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._install import install_command
+from .._install import optional_module
 from ..utils._disk import opened_regular
 from ..utils._inputs.sparse_structure import check_structure, join_rows
 from ..utils._zip_members import DEFAULT_BYTES, Arrays, check_members, read_array_header
@@ -298,10 +298,7 @@ class _TableRows:
     """The rows of a table of numbers in a file, which is read as a whole."""
 
     def __init__(self, path: str, file: BufferedReader):
-        try:
-            from pyarrow import dataset
-        except ImportError as error:
-            raise ImportError(f"Tables in files need pyarrow: {install_command('parquet')}") from error
+        dataset = optional_module("pyarrow.dataset", "A table in a file", "parquet")
         self._path = path
         self._table = dataset.dataset(path, format="parquet" if path.endswith(".parquet") else "ipc")
         self.names = _numeric(path, self._table.schema)

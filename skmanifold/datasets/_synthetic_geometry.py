@@ -14,14 +14,7 @@ from ..random._keys import Purpose, root_key, subkey
 from ..utils._threads import limit_threads, split_range
 from ..utils._typing import ArrayLike, Bunch, RandomStateLike
 from ..utils._validation import check_array
-from ._synthetic import (
-    _check_doc_topic_prior,
-    _check_numbers,
-    _check_sizes,
-    _check_weights,
-    _draw_dirichlet,
-    _is_whole,
-)
+from ._synthetic import _check_doc_topic_prior, _check_numbers, _check_sizes, _check_weights, _draw_dirichlet, _is_whole
 
 _CELLS_PER_BLOCK = 2**17  # entries of documents drawn at a time; another value would give another corpus
 

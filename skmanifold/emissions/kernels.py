@@ -8,8 +8,6 @@ A split-merge move has statistics and a posterior of its own for the two sides o
 label 2 is scratch. A family needs the first six kernels; the others have defaults that use these.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..utils._njit import by_type, njit_part

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._install import install_command
+from .._install import optional_module
 from ..utils._threads import split_range
 
 _CHUNK_CELLS = 1 << 20  # number of values sorted at a time
@@ -107,10 +107,7 @@ def to_tree(
     in ``posterior_thinned``, whose ``draw`` has their indices, `component_draws`. `axes` are names after chain and
     draw, `coords` labels along axes. Variables without entries, and statistics that are all NaN, are omitted.
     """
-    try:
-        from arviz_base import from_dict
-    except ImportError as error:
-        raise ImportError(f"to_arviz needs arviz-base: {install_command('arviz')}") from error
+    from_dict = optional_module("arviz_base", "to_arviz", "arviz").from_dict
     n_draws = max(np.shape(values)[1] for values in draws.values())
     if n_draws == 0:
         raise ValueError("No draws were kept: increase max_draws_bytes, or decrease burn_in or thin.")
@@ -301,11 +298,7 @@ class Draws:
         ImportError
             If arviz-stats or arviz-base is not installed.
         """
-        try:
-            from arviz_stats import summary
-        except ImportError as error:
-            raise ImportError(f"summary needs arviz-stats: {install_command('arviz')}") from error
-        return summary(self.to_arviz(), **options)
+        return optional_module("arviz_stats", "summary", "arviz").summary(self.to_arviz(), **options)
 
     def to_arviz(self) -> Any:
         """Convert the draws to a data tree of ArviZ.
@@ -321,10 +314,7 @@ class Draws:
         return to_tree(draws, {name: _axes(np.ndim(values) - 2) for name, values in draws.items()}, stats=self.stats)
 
     def _diagnose(self, name: str, options: dict) -> np.ndarray:
-        try:
-            from arviz_stats.base import array_stats
-        except ImportError as error:
-            raise ImportError(f"{name} needs arviz-stats: {install_command('arviz')}") from error
+        array_stats = optional_module("arviz_stats.base", name, "arviz").array_stats
         return np.asarray(getattr(array_stats, name)(self.position, chain_axis=0, draw_axis=1, **options))
 
     def __repr__(self) -> str:

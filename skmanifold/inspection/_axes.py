@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._install import install_command
+from .._install import optional_module
 
 if TYPE_CHECKING:  # matplotlib is optional
     from matplotlib.axes import Axes as Axes
@@ -26,11 +26,7 @@ _NOT_DRAWN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # contro
 
 def pyplot(caller: str) -> Any:
     """Return matplotlib.pyplot; an ImportError names the `caller` that needs it."""
-    try:
-        import matplotlib.pyplot
-    except ImportError as error:
-        raise ImportError(f"{caller} needs matplotlib: {install_command('demo')}") from error
-    return matplotlib.pyplot
+    return optional_module("matplotlib.pyplot", caller, "demo")
 
 
 def check_estimator(display: type, estimator: Any, classes: tuple[type, ...], what: str) -> None:

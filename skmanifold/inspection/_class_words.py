@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import betainccinv, betaincinv, digamma, polygamma
 
-from .._install import install_command
+from .._install import optional_module
 from ..inference._draws import check_level
 from ..sparse.counts import canonical_csr
 from ..topics.top_words import column_names
@@ -76,11 +76,7 @@ class ClassWords:
         frame : pandas.DataFrame
             A row for each word of each class, with the columns class, word, value, low and high.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(f"ClassWords.to_frame needs pandas: {install_command('demo')}") from error
-        return pd.DataFrame(
+        return optional_module("pandas", "ClassWords.to_frame", "demo").DataFrame(
             {
                 "class": np.repeat(self.classes, [len(words) for words in self.words]),
                 "word": [word for words in self.words for word in words],

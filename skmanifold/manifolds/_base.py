@@ -129,7 +129,6 @@ class GeodesicFlow(Protocol):
         v : ndarray of shape (n_chains, ...)
             Vectors at these points; modified in place.
         """
-        ...
 
     def flow(self, x: np.ndarray, v: np.ndarray, t: float) -> None:
         """Move along the geodesic from `x` with velocity `v` for time `t`; both are updated in place.
@@ -143,7 +142,6 @@ class GeodesicFlow(Protocol):
         t : float
             Time, which may be negative.
         """
-        ...
 
     def retract(self, x: np.ndarray, v: np.ndarray) -> None:
         """Correct rounding errors of a point close to the manifold and of its tangent vector, in place.
@@ -155,7 +153,6 @@ class GeodesicFlow(Protocol):
         v : ndarray of shape (n_chains, ...)
             Vectors at these points; modified in place.
         """
-        ...
 
 
 @runtime_checkable
@@ -172,7 +169,6 @@ class DiffusionMetric(Protocol):
         out : ndarray of shape (n_chains, ...)
             Output: the diagonal of the inverse metric.
         """
-        ...
 
     def divergence(self, x: np.ndarray, out: np.ndarray) -> None:
         r"""Divergence of the inverse metric, :math:`\sum_j \partial (G^{-1})_{ij} / \partial x_j`, written to `out`.
@@ -184,7 +180,6 @@ class DiffusionMetric(Protocol):
         out : ndarray of shape (n_chains, ...)
             Output: the divergence.
         """
-        ...
 
     def reflect(self, x: np.ndarray, momentum: np.ndarray | None = None) -> None:
         """Reflect coordinates that left the space back into it and reverse their momenta, in place.
@@ -196,7 +191,6 @@ class DiffusionMetric(Protocol):
         momentum : ndarray of shape (n_chains, ...), default=None
             Momenta of the points; modified in place; None for samplers without momentum.
         """
-        ...
 
 
 class ShapedLikeArray(Manifold):

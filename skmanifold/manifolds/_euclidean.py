@@ -80,21 +80,16 @@ def _move_straight(x, v, t):
 
 
 @_geometry.project.of(FlatGeometry)
+@_geometry.retract.of(FlatGeometry)
 @njit(cache=True, nogil=True)
-def _project(geometry, x, v):
-    pass
+def _stay(geometry, x, v):
+    """Do nothing: every array is a point, and every vector is tangent."""
 
 
 @_geometry.flow.of(FlatGeometry)
 @njit(cache=True, nogil=True)
 def _flow(geometry, x, v, t):
     _move_straight(x, v, t)
-
-
-@_geometry.retract.of(FlatGeometry)
-@njit(cache=True, nogil=True)
-def _retract(geometry, x, v):
-    pass
 
 
 class PositiveOrthant(ShapedLikeArray):

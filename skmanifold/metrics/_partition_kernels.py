@@ -4,8 +4,6 @@ Draws of a partition are `codes` of shape (n_rows, n_draws), in the smallest int
 the labels of a row are contiguous. Cluster l of draw t has number ``offsets[t] + l`` among the clusters of all draws.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..utils._njit import njit

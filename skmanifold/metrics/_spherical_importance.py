@@ -187,7 +187,7 @@ def _jump(density, alpha, b, B, key, y, work):
 @_jump.of(TopicConcentrations)
 @njit_part
 def _no_jump(density, alpha, b, B, key, y, work):
-    pass
+    """Do nothing."""
 
 
 @_jump.of(OneConcentration)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._install import install_command
+from .._install import optional_module
 from ..topics.top_words import column_names
 from ..utils._threads import limit_threads
 from ..utils._typing import ArrayLike
@@ -95,10 +95,7 @@ class SummarizesClusters(MixtureInference):
         large clusters.
         """
         check_is_fitted(self)
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(f"cluster_summary needs pandas: {install_command('demo')}") from error
+        pd = optional_module("pandas", "cluster_summary", "demo")
         names = column_names(self, self.n_features_in_, feature_names)
         name, sizes, draws = self._sizes_of_clusters()
         clusters: dict[str, Any] = {name: sizes}

@@ -53,7 +53,6 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         @property
         def _estimate(self) -> Any:
             """A `Position`, the `PositionDraws` or a `PartitionDraw`."""
-            ...
 
         def _read(self, X: MatrixLike) -> Any: ...
 

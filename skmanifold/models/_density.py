@@ -5,13 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from numbers import Integral
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from .._install import install_command
+from .._install import optional_module
 from ..manifolds import Manifold
 from ..utils._typing import ArrayLike, available_if
 from ..utils._vectorize import call_at_all
@@ -48,8 +47,7 @@ def _differentiated(
 
 def by_jax() -> Callable[..., Differentiated]:
     """Differentiation in 64-bit floats, compiled by XLA."""
-    _require("jax")
-    import jax
+    jax = optional_module("jax", "Density.from_jax", "jax")
 
     def map_over_chains(each: _Function) -> _Function:
         mapped = jax.jit(jax.vmap(each))
@@ -65,8 +63,7 @@ def by_jax() -> Callable[..., Differentiated]:
 
 def by_torch() -> Callable[..., Differentiated]:
     """Differentiation in 64-bit floats, by ``torch.func``."""
-    _require("torch")
-    import torch
+    torch = optional_module("torch", "Density.from_torch", "torch")
 
     def map_over_chains(each: _Function) -> _Function:
         mapped = torch.func.vmap(each)
@@ -78,11 +75,6 @@ def by_torch() -> Callable[..., Differentiated]:
         return call
 
     return partial(_differentiated, map_over_chains, torch.func.grad)
-
-
-def _require(package: str) -> None:
-    if find_spec(package) is None:
-        raise ImportError(f"Density.from_{package} needs {package}: {install_command(package)}")
 
 
 def _has(name: str) -> Callable[[Any], bool]:

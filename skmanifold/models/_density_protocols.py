@@ -34,7 +34,6 @@ class HasGradient(Protocol):
         out : ndarray of shape (n_chains, ...)
             Output: the gradient.
         """
-        ...
 
 
 @runtime_checkable
@@ -59,7 +58,6 @@ class HasGradientDeviations(HasGradient, Protocol):
             Deviations of the n samples of each minibatch. The sum over i of ``deviation_i deviation_i'`` is an
             unbiased estimate of the covariance of the gradient estimate.
         """
-        ...
 
 
 @runtime_checkable
@@ -83,7 +81,6 @@ class HasGradientDifference(HasGradient, Protocol):
         out : ndarray of shape (n_chains, ...)
             Output: the difference of the gradients.
         """
-        ...
 
 
 @runtime_checkable
@@ -105,7 +102,6 @@ class HasLogDensity(Protocol):
         log_density : ndarray of shape (n_chains,)
             Log densities, up to a constant, in nats.
         """
-        ...
 
 
 @runtime_checkable
@@ -122,7 +118,6 @@ class HasLinearLogDensity(Protocol):
         ndarray
             The matrix F, of the shape of the manifold.
         """
-        ...
 
 
 @runtime_checkable
@@ -147,7 +142,6 @@ class HasCounts(Protocol):
         out : ndarray of shape (n_chains, ...)
             Output: the expected counts.
         """
-        ...
 
 
 @runtime_checkable
@@ -173,7 +167,6 @@ class HasRowCounts(Protocol):
         batch : object
             The minibatch. Its ``words`` are the rows that it reads, ascending.
         """
-        ...
 
     def count_batch(self, batch: Any, log_weights: np.ndarray, log_totals: np.ndarray, key: np.uint64) -> Any:
         """Draw the counts of a minibatch given the rows that it reads.
@@ -194,7 +187,6 @@ class HasRowCounts(Protocol):
             Sparse counts over ``batch.words``; they represent the whole data after multiplication by
             ``batch.scale``.
         """
-        ...
 
     def init_rows(self, key: np.uint64) -> tuple[Any, Any]:
         """Draw assignments of all data uniformly.
@@ -209,7 +201,6 @@ class HasRowCounts(Protocol):
             The assignments.
         statistics : object
         """
-        ...
 
     def recount_batch(
         self, batch: Any, latents: Any, log_weights: np.ndarray, log_totals: np.ndarray, key: np.uint64
@@ -233,7 +224,6 @@ class HasRowCounts(Protocol):
         changes : object
             Changes of the counts of the minibatch.
         """
-        ...
 
 
 @runtime_checkable
@@ -255,7 +245,6 @@ class HasLogNormalMean(Protocol):
         out : ndarray of shape (n_chains, ...)
             Output: the mean of the logarithms.
         """
-        ...
 
 
 @runtime_checkable
@@ -270,7 +259,6 @@ class HasCompiledFunctions(HasGradient, Protocol):
         functions : CompiledFunctions or None
             The gradient and, if there is one, the log density; None if they are not compiled.
         """
-        ...
 
 
 @runtime_checkable
@@ -294,4 +282,3 @@ class DensitySampler(Protocol):
         stats : dict of str to ndarray
             Arrays whose first axis is that of the chains.
         """
-        ...

@@ -23,7 +23,6 @@ class _HasMode(Protocol):
             The latent variables.
         statistics : object
         """
-        ...
 
     def mode(self, statistics: Any) -> Any:
         """The posterior mode of the parameters given the statistics, under the prior.
@@ -37,7 +36,6 @@ class _HasMode(Protocol):
         position : object
             The parameters.
         """
-        ...
 
 
 @runtime_checkable
@@ -70,7 +68,6 @@ class LatentModel(_HasMode, Protocol):
         log_likelihood : float
             Log likelihood of the data at `position`.
         """
-        ...
 
 
 @runtime_checkable
@@ -93,7 +90,6 @@ class StreamModel(LatentModel, Protocol):
         statistics : object
             Sufficient statistics of the last sweep.
         """
-        ...
 
     def blend(self, old: Any, new: Any, rate: float, scale: float) -> Any:
         """Return ``(1 - rate) * old + rate * scale * new``.
@@ -113,7 +109,6 @@ class StreamModel(LatentModel, Protocol):
         -------
         statistics : object
         """
-        ...
 
 
 @runtime_checkable
@@ -137,7 +132,6 @@ class ExpectationModel(_HasMode, Protocol):
         log_likelihood : float
             Log likelihood of the data at `position`.
         """
-        ...
 
     def log_joint(self, statistics: Any, position: Any) -> float:
         """The objective that `mode` maximises: the expected log joint density, up to a constant.
@@ -153,7 +147,6 @@ class ExpectationModel(_HasMode, Protocol):
         float
             Expected log joint density of data, latents and parameters, in nats.
         """
-        ...
 
 
 @runtime_checkable
@@ -180,7 +173,6 @@ class RoundingModel(LatentModel, Protocol):
         statistics : object
             The rounded statistics.
         """
-        ...
 
 
 @runtime_checkable
@@ -206,7 +198,6 @@ class LeaveOneOutModel(LatentModel, Protocol):
         log_likelihood : float
             Log likelihood of the data at `position`.
         """
-        ...
 
 
 @runtime_checkable
@@ -225,7 +216,6 @@ class CollapsedModel(Protocol):
         assignments : object
             The assignments with their counts.
         """
-        ...
 
     def sweep_assignments(self, assignments: Any, key: np.uint64) -> float:
         """Redraw each assignment in turn given all others, in place.
@@ -241,7 +231,6 @@ class CollapsedModel(Protocol):
         float
             log p(data, assignments) after the sweep, in nats.
         """
-        ...
 
     def collapsed_statistics(self, assignments: Any) -> Any:
         """The sufficient statistics of the assignments.
@@ -255,7 +244,6 @@ class CollapsedModel(Protocol):
         -------
         statistics : object
         """
-        ...
 
     def draw(self, statistics: Any, key: np.uint64) -> Any:
         """Draw the parameters from their posterior given the statistics.
@@ -270,7 +258,6 @@ class CollapsedModel(Protocol):
         position : object
             The parameters.
         """
-        ...
 
 
 @runtime_checkable
@@ -294,7 +281,6 @@ class PartiallyCollapsedModel(Protocol):
             The assignments.
         statistics : object
         """
-        ...
 
     def sample_rows(self, position: Any, latents: Any, key: np.uint64) -> tuple[Any, Any, float]:
         """Redraw the assignments of each row in turn given the parameters.
@@ -317,7 +303,6 @@ class PartiallyCollapsedModel(Protocol):
         log_likelihood : float
             Log likelihood of the data at `position`, in nats.
         """
-        ...
 
     def draw(self, statistics: Any, key: np.uint64) -> Any:
         """Draw the parameters from their posterior given the statistics.
@@ -332,7 +317,6 @@ class PartiallyCollapsedModel(Protocol):
         position : object
             The parameters.
         """
-        ...
 
 
 @runtime_checkable
@@ -351,7 +335,6 @@ class CollapsedVariationalModel(Protocol):
         responsibilities : object
             The responsibilities.
         """
-        ...
 
     def update_responsibilities(self, responsibilities: Any) -> tuple[Any, float]:
         """Update the responsibilities in one pass over all tokens.
@@ -368,7 +351,6 @@ class CollapsedVariationalModel(Protocol):
         log_likelihood : float
             Log likelihood of the data at the previous responsibilities, in nats.
         """
-        ...
 
     def expected_statistics(self, responsibilities: Any) -> Any:
         """The expected sufficient statistics.
@@ -382,4 +364,3 @@ class CollapsedVariationalModel(Protocol):
         -------
         statistics : object
         """
-        ...

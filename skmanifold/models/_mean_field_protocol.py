@@ -20,7 +20,6 @@ class MeanFieldModel(Protocol):
     @property
     def scale(self) -> float:
         """Rows that each one at hand stands for."""
-        ...
 
     def init_factors(self, key: np.uint64) -> tuple[Any, Any]:
         """Initial global factors and factors of the rows.
@@ -36,7 +35,6 @@ class MeanFieldModel(Protocol):
         rows : object
             Factors of the rows.
         """
-        ...
 
     def init_rows(self, factors: Any) -> Any:
         """Initial factors of new rows, given the global factors.
@@ -51,7 +49,6 @@ class MeanFieldModel(Protocol):
         rows : object
             Factors of the rows.
         """
-        ...
 
     def refresh_rows(self, factors: Any, rows: Any) -> Any:
         """The same factors of rows, with the quantities that depend on the global factors computed again.
@@ -68,7 +65,6 @@ class MeanFieldModel(Protocol):
         rows : object
             Factors of the rows.
         """
-        ...
 
     def fit_rows(self, rows: Any, n_steps: int, tol: float) -> tuple[Any, Any]:
         """Maximise the objective over the factors of the rows.
@@ -89,7 +85,6 @@ class MeanFieldModel(Protocol):
         pull : object
             Statistics of the rows for the update of the global factors, with the attribute ``objective``.
         """
-        ...
 
     def move_topics(self, factors: Any, pull: Any, rate: float, scale: float) -> Any:
         """Step of the global factors along the natural gradient.
@@ -110,7 +105,6 @@ class MeanFieldModel(Protocol):
         factors : object
             The new global factors.
         """
-        ...
 
     def objective(self, factors: Any, rows: Any, scale: float) -> float:
         """The objective that is maximised.
@@ -129,7 +123,6 @@ class MeanFieldModel(Protocol):
         float
             The objective, in nats.
         """
-        ...
 
     def topic_objective(self, factors: Any) -> float:
         """The part of the objective that depends on the global factors only.
@@ -144,7 +137,6 @@ class MeanFieldModel(Protocol):
         float
             This part of the objective, in nats.
         """
-        ...
 
     def choose_batches(self, key: np.uint64) -> list[np.ndarray]:
         """Divide all rows at random into minibatches.
@@ -158,7 +150,6 @@ class MeanFieldModel(Protocol):
         batches : list of ndarray of int
             Indices of the rows of each minibatch.
         """
-        ...
 
     def batch(self, chosen: np.ndarray) -> MeanFieldModel:
         """The model of some rows.
@@ -173,4 +164,3 @@ class MeanFieldModel(Protocol):
         model : MeanFieldModel
             The model of these rows.
         """
-        ...

@@ -10,9 +10,18 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from ..numerics.linalg import as_matrices
-from ..random._keys import Purpose
+from ..random._keys import Purpose, fold_in_each
 from ..random._variates import sample_rows
+from ..utils._threads import split_range
 from ..utils._vectorize import call_at_all
+
+
+def random_batches(n_rows: int, batch_size: int | None, key: np.uint64) -> list[np.ndarray]:
+    """All rows in random minibatches, each in the order of the rows; one if `batch_size` is None or not smaller."""
+    if batch_size is None or batch_size >= n_rows:
+        return [np.arange(n_rows)]
+    order = np.argsort(fold_in_each(key, np.arange(n_rows)), kind="stable")
+    return [np.sort(order[start:stop]) for start, stop in split_range(n_rows, batch_size)]
 
 
 class MinibatchTarget:

@@ -20,7 +20,6 @@ class StickBreakingModel(Protocol):
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        ...
 
     def init_concentration(self) -> float:
         """The initial concentration.
@@ -30,7 +29,6 @@ class StickBreakingModel(Protocol):
         float
             The concentration, positive.
         """
-        ...
 
     def init_labels(self, key: np.uint64) -> np.ndarray:
         """The initial labels.
@@ -43,7 +41,6 @@ class StickBreakingModel(Protocol):
         -------
         labels : ndarray of shape (n_rows,)
         """
-        ...
 
     def count(self, labels: np.ndarray) -> Any:
         """The statistics of the labels.
@@ -57,7 +54,6 @@ class StickBreakingModel(Protocol):
         counts : object
             The statistics, with the attribute ``sizes``: the number of rows of each label.
         """
-        ...
 
     def choose_batches(self, key: np.uint64) -> list[np.ndarray]:
         """Divide all rows at random into minibatches.
@@ -71,7 +67,6 @@ class StickBreakingModel(Protocol):
         batches : list of ndarray of int
             Indices of the rows of each minibatch.
         """
-        ...
 
     def least_slice(self, rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, key: np.uint64) -> float:
         """The smallest slice of the given rows; each slice is uniform between 0 and the weight of the label.
@@ -89,7 +84,6 @@ class StickBreakingModel(Protocol):
         float
             The smallest slice.
         """
-        ...
 
     def draw_components(self, counts: Any, components: np.ndarray, key: np.uint64) -> Any:
         """Draw components from their posterior given the statistics.
@@ -107,7 +101,6 @@ class StickBreakingModel(Protocol):
         components : object
             The components, in the form that the kernels use.
         """
-        ...
 
     def sample_labels(
         self,
@@ -144,7 +137,6 @@ class StickBreakingModel(Protocol):
         counts : object
             Statistics of the new labels.
         """
-        ...
 
     def redraw_hyperparameters(self, labels: np.ndarray, counts: Any, key: np.uint64) -> Any:
         """Draw what is not fixed besides labels and components, given the partition, such as hyperparameters.
@@ -161,7 +153,6 @@ class StickBreakingModel(Protocol):
         counts : object
             The statistics with the drawn hyperparameters.
         """
-        ...
 
     def split_merge(
         self, labels: np.ndarray, counts: Any, concentration: float, n_moves: int, n_scans: int, key: np.uint64
@@ -187,7 +178,6 @@ class StickBreakingModel(Protocol):
         counts : object
             Statistics of the new labels.
         """
-        ...
 
     def relabel(self, labels: np.ndarray, counts: Any, new_labels: np.ndarray) -> tuple[np.ndarray, Any]:
         """Give the clusters new labels.
@@ -207,7 +197,6 @@ class StickBreakingModel(Protocol):
         counts : object
             Statistics of the new labels.
         """
-        ...
 
     def log_joint(self, counts: Any, concentration: float) -> float:
         """Log p(data, partition | concentration).
@@ -224,7 +213,6 @@ class StickBreakingModel(Protocol):
         float
             Log joint probability, in nats.
         """
-        ...
 
     def draw(self, counts: Any, concentration: float, key: np.uint64) -> Any:
         """Draw weights and components from their posterior given the partition.
@@ -242,7 +230,6 @@ class StickBreakingModel(Protocol):
         parameters : object
             Weights and components.
         """
-        ...
 
 
 class _LabelledSubspaces(Protocol):
@@ -251,7 +238,6 @@ class _LabelledSubspaces(Protocol):
     @property
     def beginnings(self) -> Any:
         """Pairs, one or several: labels to begin with, and the parameters fitted to their rows."""
-        ...
 
     def draw_labels(self, subspaces: Any, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
         """Draw labels given the subspaces.
@@ -270,7 +256,6 @@ class _LabelledSubspaces(Protocol):
         log_likelihood : float
             Log likelihood of the data given the subspaces, in nats.
         """
-        ...
 
 
 @runtime_checkable
@@ -283,7 +268,6 @@ class SubspaceMixtureModel(_LabelledSubspaces, Protocol):
     @property
     def start_model(self) -> Any:
         """The model on which starts are tried: the same, or one of lower dimensions."""
-        ...
 
     def draw_subspaces(self, position: Any, labels: np.ndarray, n_sweeps: int, key: np.uint64) -> Any:
         """Gibbs transitions of all parameters given the labels.
@@ -302,7 +286,6 @@ class SubspaceMixtureModel(_LabelledSubspaces, Protocol):
         position : object
             The new parameters.
         """
-        ...
 
 
 @runtime_checkable
@@ -320,7 +303,6 @@ class SubspaceWalkModel(_LabelledSubspaces, Protocol):
     @property
     def n_features(self) -> int:
         """Number of features."""
-        ...
 
     def moments(self, labels: np.ndarray, origins: np.ndarray) -> Any:
         """Counts, means and scatter matrices of the rows of each component.
@@ -336,7 +318,6 @@ class SubspaceWalkModel(_LabelledSubspaces, Protocol):
         moments : object
             Named tuple with ``counts``, ``means`` and ``scatters``.
         """
-        ...
 
     def draw_noise(self, counts: np.ndarray, squares: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw the precisions of the noise.
@@ -354,4 +335,3 @@ class SubspaceWalkModel(_LabelledSubspaces, Protocol):
         noise : ndarray of shape (n_components,)
             Precisions.
         """
-        ...

@@ -1,7 +1,5 @@
 """Logarithms of gamma functions and their relatives; exponentials and logarithms of whole arrays."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

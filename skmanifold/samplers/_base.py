@@ -34,7 +34,6 @@ class FullPasses(Protocol):
         state : object
             Of one of the sampler's ``state_types``.
         """
-        ...
 
     def step(self, model: Any, state: Any) -> Any:
         """The state after one more pass over the data.
@@ -51,7 +50,6 @@ class FullPasses(Protocol):
         state : object
             The new state.
         """
-        ...
 
 
 @runtime_checkable
@@ -77,7 +75,6 @@ class MinibatchStreams(Protocol):
         state : object
             A state with `statistics`.
         """
-        ...
 
     def resume_stream(self, model: Any, statistics: Any, key: np.uint64, n_steps: int) -> Any:
         """A state from the statistics that are kept between minibatches.
@@ -97,7 +94,6 @@ class MinibatchStreams(Protocol):
         state : object
             The state before the next minibatch.
         """
-        ...
 
     def step_stream(self, model: Any, state: Any, rate: float, scale: float) -> Any:
         """The state after one more minibatch.
@@ -118,7 +114,6 @@ class MinibatchStreams(Protocol):
         state : object
             A state with the new `statistics`.
         """
-        ...
 
 
 class BaseSampler(PlainNumbers, LinksToItsPage, BaseEstimator):

@@ -81,7 +81,6 @@ class _Rows(Protocol):
     @property
     def indptr(self) -> np.ndarray:
         """Index of the first entry of each row, and the number of all entries: (n_rows + 1,)."""
-        ...
 
 
 def sums_of_rows(rows: _Rows, values: np.ndarray) -> np.ndarray:

@@ -35,7 +35,6 @@ class DaskLike(Protocol):
 
     def __dask_graph__(self) -> Any:
         """See the documentation of Dask."""
-        ...
 
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -47,58 +46,48 @@ if TYPE_CHECKING:  # scikit-learn has no types, so inherited or decorated functi
 
     def available_if(check: Callable[[Any], Any]) -> Callable[[_Method], _Method]:
         """See scikit-learn."""
-        ...
 
     def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]:
         """See scikit-learn."""
-        ...
 
     class BaseEstimator(sklearn.base.BaseEstimator):
         """See scikit-learn."""
 
         def get_params(self, deep: bool = True) -> dict[str, Any]:
             """See scikit-learn."""
-            ...
 
         def set_params(self, **params: Any) -> Self:
             """See scikit-learn."""
-            ...
 
         def get_metadata_routing(self) -> object:
             """See scikit-learn."""
-            ...
 
     class CallbackSupportMixin(sklearn.callback.CallbackSupportMixin):
         """See scikit-learn."""
 
         def set_callbacks(self, *callbacks: Any) -> Self:
             """See scikit-learn."""
-            ...
 
     class TransformerMixin(sklearn.base.TransformerMixin):
         """See scikit-learn."""
 
         def fit_transform(self, X: MatrixLike, y: Ignored = None, **fit_params: Any) -> np.ndarray:
             """See scikit-learn."""
-            ...
 
         def set_output(self, *, transform: Literal["default", "pandas", "polars"] | None = None) -> Self:
             """See scikit-learn."""
-            ...
 
     class ClassNamePrefixFeaturesOutMixin(sklearn.base.ClassNamePrefixFeaturesOutMixin):
         """See scikit-learn."""
 
         def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
             """See scikit-learn."""
-            ...
 
     class ClassifierMixin(sklearn.base.ClassifierMixin):
         """See scikit-learn."""
 
         def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
             """See scikit-learn."""
-            ...
 
     class Bunch(dict[str, Any]):
         """See scikit-learn."""

@@ -14,11 +14,7 @@ from ...inference._draw_store import draws_of
 from ...random._discrete_variates import draw_partition
 from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler, Gibbs
-from ...samplers._latent.stick_breaking import (
-    LEAST_CONCENTRATED,
-    MOST_CONCENTRATED,
-    concentration_or_draw,
-)
+from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED, concentration_or_draw
 from ...topics.topic_word import TopicWord, topic_word_from_array
 from ...utils._conditions import Array, Integer, Sizes
 from ...utils._conditions import Real as RealNumber

@@ -1,7 +1,5 @@
 """Kernels of latent Dirichlet allocation with topics integrated out: collapsed Gibbs sampling and CVB0."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

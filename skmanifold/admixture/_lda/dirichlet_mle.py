@@ -17,15 +17,7 @@ from .._tokens.layout import TOPIC_BITS
 from .._tokens.model import TokenLatents
 from .._tokens.new_rows import DrawsTokensFromPrior, PriorOfRows
 from .._tokens.topic_counts import NO_SEEDS, Seeds, TopicCounts, TopicPrior
-from .dirichlet_mle_kernels import (
-    CUT_BITS,
-    FIRST_CELL,
-    _climb,
-    _expect_positive,
-    _list_entries,
-    _share_out,
-    _tabulate,
-)
+from .dirichlet_mle_kernels import CUT_BITS, FIRST_CELL, _climb, _expect_positive, _list_entries, _share_out, _tabulate
 from .model import LDAModel, Responsibilities
 
 

@@ -5,8 +5,6 @@ topic k: log p(topics of the tokens | alpha) = sum_mk log (alpha_k)_D_mk - sum_m
 (x)_n = Gamma(x + n) / Gamma(x), the probability of the tokens in their order.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

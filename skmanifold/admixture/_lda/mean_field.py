@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...models._minibatch import random_batches
 from ...numerics.special import N_WORK, fill_exp, fill_log_gamma
-from ...random._keys import fold_in_each
 from ...sparse.counts import Counts
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
@@ -179,10 +179,7 @@ class MeanFieldLDA(DocumentMixtures):
 
     def choose_batches(self, key: np.uint64) -> list[np.ndarray]:
         """Split all documents at random into minibatches."""
-        if self.batch_size is None or self.batch_size >= self.n_rows:
-            return [np.arange(self.n_rows)]
-        order = np.argsort(fold_in_each(key, np.arange(self.n_rows)), kind="stable")
-        return [np.sort(order[start:stop]) for start, stop in split_range(self.n_rows, self.batch_size)]
+        return random_batches(self.n_rows, self.batch_size, key)
 
     def batch(self, chosen: np.ndarray) -> MeanFieldLDA:
         """The model of some of the documents, which represent the same number of documents as all of them."""

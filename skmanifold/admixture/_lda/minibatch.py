@@ -26,13 +26,7 @@ from ...utils._conditions import MOST_COUNTED, Array, Length, Point, Real, Sizes
 from ...utils._declared import Keyed, Lacking
 from ...utils._njit import njit
 from ...utils._threads import Workers
-from .._tokens.document_gibbs import (
-    Documents,
-    count_topics,
-    make_word_table,
-    sample_documents,
-    take_documents,
-)
+from .._tokens.document_gibbs import Documents, count_topics, make_word_table, sample_documents, take_documents
 from .._tokens.log_topic_word import LogTopics
 from .._tokens.topic_counts import NO_SEEDS, Seeds, TopicCounts, TopicPrior, add_counts
 from .expectation import TopicPosterior

@@ -14,14 +14,7 @@ from ...utils._threads import Workers, split_by_task, split_range
 from .._tokens.log_topic_word import LogTopics, draw_topics
 from .._tokens.model import Assignments, TokenLatents, TokenModel
 from .._tokens.topic_counts import NO_SEEDS, Seeds, TopicCounts, TopicPrior, counts_from_dense
-from .collapsed_kernels import (
-    _accumulate_words,
-    _init_gamma,
-    _log_joint,
-    _sweep_collapsed,
-    _update_rows,
-    sum_words,
-)
+from .collapsed_kernels import _accumulate_words, _init_gamma, _log_joint, _sweep_collapsed, _update_rows, sum_words
 
 _ROW_BLOCK_PAIRS = 1 << 12  # document-word pairs of one task of CVB0
 _TASK_WORDS = 1 << 10  # words of one task of CVB0

@@ -12,8 +12,6 @@ between nodes, with these slopes beyond the outermost nodes. Nodes are denser wh
 Draws are by inversion, the density is known exactly, and the importance weights are close to 1 for all alpha and kappa.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -19,7 +19,7 @@ from ...topics.topic_word import TopicWord
 from ...utils._conditions import Array, Integer
 from ...utils._declared import Lacking, Saved
 from ...utils._threads import Workers
-from ...utils._typing import ArrayLike, ClassNamePrefixFeaturesOutMixin, Ignored, TransformerMixin, available_if
+from ...utils._typing import ArrayLike, Ignored, available_if
 from ...utils._validation import validate_proportions
 from .._tokens.topic_counts import ScaledTokens, TopicCounts, TopicPrior, on_one_scale
 from .topic_frame import TopicPage
@@ -27,11 +27,7 @@ from .topic_frame import TopicPage
 _MAX_DENSE_BYTES = 4 << 30  # largest memory of a dense components_
 
 
-def _has_perplexity(estimator: TokenInference) -> bool:
-    return estimator._has_probabilities()
-
-
-class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class TokenInference(TopicPage):
     """Methods of an estimator with fitted components of tokens; not public.
 
     The estimator has `n_jobs` and `n_predictive_draws`, and the other attributes declared here when it is fitted.
@@ -88,10 +84,6 @@ class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
             name = type(self.sampler_).__name__
             raise AttributeError(f"{name} draws the topics and keeps no counts: use components_.")
         return self._topic_counts.tocsr().astype(np.float64).T.tocsr()
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.doc_topic_prior_)
 
     def transform(self, X: Stored, average_draws: bool = False) -> np.ndarray:
         """Infer the proportions of the components in rows, such as those of topics in documents.
@@ -221,7 +213,7 @@ class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         score = held_out_score(scores)
         return score.log_likelihood + log_scale / score.n_tokens
 
-    @available_if(_has_perplexity)
+    @available_if(lambda estimator: estimator._has_probabilities())
     def perplexity(self, X: Stored) -> float:
         """Held-out perplexity, ``exp(-score(X))``; lower is better.
 
@@ -305,12 +297,8 @@ class TokenInference(TopicPage, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         """Return True if tokens have probabilities; otherwise raise an AttributeError with the reason."""
         return True
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "doc_topic_prior_")
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
         return tags
 

@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 from scipy.spatial.distance import pdist, squareform
 from sklearn.utils import check_scalar
 
-from ..._install import install_command
+from ..._install import optional_module
 from ...sparse.counts import validate_counts
 from ...topics.top_words import column_names
 from ...utils._threads import limit_threads
@@ -48,10 +48,7 @@ def to_pyldavis(
 
 def check_pyldavis(max_features: int | None) -> None:
     """Raise an ImportError without pyLDAvis, or a ValueError if the number of words is less than 1."""
-    try:
-        import pyLDAvis  # noqa: F401
-    except ImportError as error:
-        raise ImportError(f"to_pyldavis needs pyLDAvis: {install_command('pyldavis')}") from error
+    optional_module("pyLDAvis", "to_pyldavis", "pyldavis")
     if max_features is not None:
         check_scalar(max_features, "max_features", Integral, min_val=1)
 

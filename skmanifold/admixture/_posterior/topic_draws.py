@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._install import install_command
+from ..._install import optional_module
 from ...inference._draws import LEAST_FOR_ESS, LEAST_FOR_RHAT, falling, to_tree
 from ...metrics import match_topics
 from ...topics.topic_word import TopicWord
@@ -179,10 +179,7 @@ def _draws_of_top_words(components, permutations, best, n_words):
 
 def _diagnose(name, values):
     """R-hat or bulk ESS of each quantity, of shape (n_components, n_quantities)."""
-    try:
-        from arviz_stats.base import array_stats
-    except ImportError as error:
-        raise ImportError(f"The {name} of topics needs arviz-stats: {install_command('arviz')}") from error
+    array_stats = optional_module("arviz_stats.base", f"The {name} of topics", "arviz").array_stats
     if values.shape[1] < (LEAST_FOR_ESS if name == "ess" else LEAST_FOR_RHAT) or (name == "rhat" and len(values) < 2):
         return np.full(values.shape[2:], np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):  # constant quantities divide by zero

@@ -9,11 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from ..._install import install_command
+from ..._install import optional_module
 from ...metrics import topic_coherence
 from ...topics.top_words import TopicWords, column_names, top_columns
 from ...utils._inputs.tables import is_column
-from ...utils._typing import ArrayLike, MatrixLike, available_if
+from ...utils._typing import ArrayLike, ClassNamePrefixFeaturesOutMixin, MatrixLike, TransformerMixin, available_if
 from ...utils._validation import validate_data
 from .uncertainty import TopicUncertainty
 
@@ -54,10 +54,23 @@ def shows_words(estimator: TopicFrame) -> bool:
     return estimator._has_words()
 
 
-class TopicFrame:
-    """The method `topics_as_frame` of an estimator with topics of words; not public."""
+class TopicFrame(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """Output columns, tags and the method `topics_as_frame` of an estimator with topics of words; not public."""
 
     components_: Any
+    doc_topic_prior_: Any
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.doc_topic_prior_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "doc_topic_prior_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _has_words(self) -> bool:
         """Return True if columns are words; otherwise raise an AttributeError with the reason."""
@@ -123,13 +136,10 @@ class TopicFrame:
         >>> frame["words"].tolist()
         ['ball, bat, run', 'launch, orbit, fuel']
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(f"topics_as_frame needs pandas: {install_command('demo')}") from error
+        pd = optional_module("pandas", "topics_as_frame", "demo")
         check_is_fitted(self)
         entries = self.components_
-        found = self.topic_words(n_words, feature_names)  # type: ignore[attr-defined]
+        found = self.topic_words(n_words, feature_names)
         has_signs = bool(found) and isinstance(found[0], TopicWords)
         words = [topic.positive if has_signs else topic for topic in found]
         columns = {"words": [_joined(of_topic) for of_topic in words]}

@@ -8,14 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 
-from ...base import (
-    BaseSampledEstimator,
-    FitStrategy,
-    Minibatch,
-    Run,
-    StreamStrategy,
-    takes_minibatches,
-)
+from ...base import BaseSampledEstimator, FitStrategy, Minibatch, Run, StreamStrategy, takes_minibatches
 from ...distributions import VonMisesFisher
 from ...inference._draw_store import draws_of
 from ...samplers import GMC, GSGNHT, SGGMC, BaseSampler, BlockwiseGMC, MeanField, StochasticMeanField

@@ -22,14 +22,7 @@ from ...topics.top_words import TopicWords, column_names, top_words_by_sign
 from ...utils._conditions import Array, Integer, Real
 from ...utils._declared import Saved
 from ...utils._threads import Workers, limit_threads
-from ...utils._typing import (
-    ArrayLike,
-    ClassNamePrefixFeaturesOutMixin,
-    Ignored,
-    MatrixLike,
-    RandomStateLike,
-    TransformerMixin,
-)
+from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike
 from ...utils._validation import FIT_OR_GIVE_N_FEATURES, validate_proportions
 from .._posterior.topic_frame import TopicFrame
 from .._tokens.new_rows import draw_proportions
@@ -45,7 +38,7 @@ class DrawnTopics(NamedTuple):
     concentration: Any  # a number, or (K,)
 
 
-class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class SphericalInference(TopicFrame):
     """Methods of an estimator with fitted spherical topics; not public.
 
     It has `n_jobs`, `n_predictive_draws`, `n_importance_draws`, and when fitted the other attributes declared here.
@@ -69,10 +62,6 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
     _key: Saved[np.uint64]  # root of all random streams, fixed when fitting begins
     _posterior: dict[str, np.ndarray]  # of a fit
     _stream: Any  # SphericalStream or FactorStream
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.doc_topic_prior_)
 
     def transform(self, X: MatrixLike, average_draws: bool = False) -> np.ndarray:
         """Infer the topic proportions of documents, as posterior means by importance sampling.
@@ -338,14 +327,6 @@ class SphericalInference(TopicFrame, ClassNamePrefixFeaturesOutMixin, Transforme
                 # Draws of another number of topics have the same parameter for each topic.
                 alpha, kappa = np.resize(self.doc_topic_prior_, len(drawn)), self.document_concentration_
                 yield integrate_documents(rows, drawn, alpha, kappa, subkey(key, i), self.n_importance_draws, workers)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "doc_topic_prior_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def refuse_learned(estimator: Any, *names: str) -> None:

@@ -14,15 +14,7 @@ from ...samplers import BaseSampler, ManifoldSampler, State
 from ...samplers._states import PassState
 from ...utils._conditions import Array, Real
 from .model import MOST_CONCENTRATED, Concentrations, ProportionChains, SphericalModel
-from .targets import (
-    NO_DRAWS,
-    ConditionalSAM,
-    MinibatchSAM,
-    PassSums,
-    mean_proportions,
-    move_chains,
-    proportions_of_rows,
-)
+from .targets import NO_DRAWS, ConditionalSAM, MinibatchSAM, PassSums, move_chains, proportions_of_rows
 
 _MEMORY = 0.2  # weight of the last pass in running means
 _GAIN = 0.2  # change of the logarithm of the radii per unit of acceptance probability
@@ -235,7 +227,7 @@ def log_density_of(model: SphericalModel, sums: PassSums) -> float:
 
 def proportions_of(model: SphericalModel, chains: ProportionChains) -> np.ndarray:
     """Mean over documents of the current proportions, (K,)."""
-    return mean_proportions(chains.points, model.directed, model.on_sphere)
+    return proportions_of_rows(chains.points, model.directed, model.on_sphere).mean(axis=0)
 
 
 def first_proportions(model: SphericalModel, chains: ProportionChains, n_rows: int) -> np.ndarray:

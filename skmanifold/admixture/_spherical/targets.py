@@ -105,36 +105,16 @@ def fill_terms_given_proportions(start, stop, products, out, gram, density, draw
 
 
 @njit(cache=True, nogil=True)
-def _fill_proportions(point, on_sphere, theta):
-    """Fill the proportions at a point of a chain."""
-    if on_sphere:
-        for k in range(len(theta)):
-            theta[k] = point[k] * point[k]
-    else:
-        fill_softmax(point, theta)
-
-
-@njit(cache=True, nogil=True)
 def proportions_of_rows(points, rows, on_sphere):
     """Proportions of documents `rows` at the current points of their chains, (n, K)."""
     out = np.empty((len(rows), points.shape[1]))
     for i in range(len(rows)):
-        _fill_proportions(points[rows[i]], on_sphere, out[i])
+        if on_sphere:
+            for k in range(out.shape[1]):
+                out[i, k] = points[rows[i], k] * points[rows[i], k]
+        else:
+            fill_softmax(points[rows[i]], out[i])
     return out
-
-
-@njit(cache=True, nogil=True)
-def mean_proportions(points, rows, on_sphere):
-    """Mean over documents `rows` of the proportions at the current points of their chains."""
-    n = points.shape[1]
-    total, theta = np.zeros(n), np.empty(n)
-    for i in range(len(rows)):
-        _fill_proportions(points[rows[i]], on_sphere, theta)
-        for k in range(n):
-            total[k] += theta[k]
-    for k in range(n):
-        total[k] /= len(rows)
-    return total
 
 
 @njit(cache=True, nogil=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...distributions import bessel_ratio
 from ...distributions._bessel import log_density_at_mode
+from ...models._minibatch import random_batches
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import fill_normal
 from ...sparse.directions import AnyDirections
@@ -253,10 +254,7 @@ class MeanFieldSAM(SphericalDocuments):
 
     def choose_batches(self, key: np.uint64) -> list[np.ndarray]:
         """Split all documents at random into minibatches; documents are indices into `rows`."""
-        if self.batch_size is None or self.batch_size >= self.n_samples:
-            return [np.arange(self.n_samples)]
-        order = np.argsort(fold_in_each(key, np.arange(self.n_samples)), kind="stable")
-        return [np.sort(order[start:stop]) for start, stop in split_range(self.n_samples, self.batch_size)]
+        return random_batches(self.n_samples, self.batch_size, key)
 
     def batch(self, chosen: np.ndarray) -> MeanFieldSAM:
         """The model of some of the documents."""

@@ -7,8 +7,6 @@ one task, and sums are over fixed blocks or in the order of the documents, so th
 ranges are distributed over threads.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

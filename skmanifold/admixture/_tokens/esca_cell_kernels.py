@@ -4,8 +4,6 @@ Given the topics and the document's counts of the previous pass, these tokens ar
 probabilities, so that the counts are multinomial: K binomial variates for any number of tokens.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -9,8 +9,6 @@ If tokens are excluded from their own counts, only the weight of a token's previ
 topic is then accepted with the ratio of the two weights as its probability, and otherwise repeated.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

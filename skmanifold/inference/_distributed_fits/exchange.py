@@ -131,15 +131,12 @@ class ShardBuilder(Protocol):
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
         """The validated rows of the blocks of one shard, their number, and their number of columns."""
-        ...
 
     def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> Any:
         """A model of these rows; `first_row` is the index of the first one in the whole data."""
-        ...
 
     def merge(self, left: Any, right: Any) -> Any:
         """Merge the statistics of adjacent ranges of rows."""
-        ...
 
 
 class SummarizingShardBuilder(Protocol):
@@ -147,15 +144,12 @@ class SummarizingShardBuilder(Protocol):
 
     def read(self, blocks: list) -> tuple[Any, int, int]:
         """The rows of the blocks of one shard, their number, and their number of columns."""
-        ...
 
     def summarize(self, rows: Any, first_row: int, n_all_rows: int, n_features: int) -> tuple[Any, Any]:
         """The rows to keep, for `build` of the builder of the models, and a summary of them."""
-        ...
 
     def builder_of(self, summaries: list) -> ShardBuilder:
         """The builder of the models, after the summaries of all shards in the order of the rows."""
-        ...
 
 
 AnyShardBuilder = ShardBuilder | SummarizingShardBuilder

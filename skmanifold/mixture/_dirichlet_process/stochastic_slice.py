@@ -32,14 +32,7 @@ from ...utils._conditions import Array, Point, Real, index
 from ...utils._njit import njit
 from ...utils._sklearn import Interval
 from .._memberships import ParameterDraw
-from .gamma_target import (
-    GammaBlocks,
-    init_block,
-    log_proportions,
-    redraw_column_sums,
-    resize_block,
-    step_block,
-)
+from .gamma_target import GammaBlocks, init_block, log_proportions, redraw_column_sums, resize_block, step_block
 from .model import DPModel, draw_from_logs
 
 _PAIR = np.array([0, 2])  # a stick is one column of two gamma variables X and Y

@@ -4,8 +4,6 @@ The rows of a component enter through a factor Y of their scatter about the cent
 as small as possible. The scatter along direction u is R = |Yu|^2.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

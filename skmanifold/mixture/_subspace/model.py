@@ -13,14 +13,7 @@ from ...utils._threads import Workers, split_range
 from .._memberships import DirichletWeights, Position
 from .._scores import draw_labels_of_terms
 from .family import MOST, SubspaceFamily, Subspaces, add_log_terms, add_moments
-from .frame_kernels import (
-    best_dimension,
-    complete_frame,
-    draw_centre,
-    move_directions,
-    move_frame,
-    sum_of_squares,
-)
+from .frame_kernels import best_dimension, complete_frame, draw_centre, move_directions, move_frame, sum_of_squares
 
 _ROWS, _TASKS = 2048, 32  # minimum number of rows of a task, and maximum number of tasks
 _LEAST_NOISE = 1e-10  # initial noise variance relative to that of the rows, which may lie exactly on subspaces

@@ -11,13 +11,7 @@ from sklearn.base import BaseEstimator
 
 from ...manifolds import GeodesicFlow
 from ...manifolds._geometry import MethodsGeometry
-from ...models import (
-    HasCompiledFunctions,
-    HasGradient,
-    HasGradientDeviations,
-    HasGradientDifference,
-    IncompatibleError,
-)
+from ...models import HasCompiledFunctions, HasGradient, HasGradientDeviations, HasGradientDifference, IncompatibleError
 from ...models._compiled_functions import CompiledFunctions
 from ...models._density import check_covariance
 from ...models._minibatch import CovarianceAt

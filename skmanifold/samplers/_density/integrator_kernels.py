@@ -5,8 +5,6 @@ velocity update are five rows with one column per chain: damping before, length 
 variance of the noise, and the factor of the covariance of gradient noise that is subtracted from it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...numerics.block_sums import dot

@@ -11,16 +11,7 @@ import numpy as np
 from ...models._minibatch import check_symmetric
 from ...numerics.linalg import from_eigen, times
 from .integrator_kernels import ABOBA, BAOAB, OU
-from .moves import (
-    begin_step,
-    drift,
-    drift_freely,
-    kick,
-    make_geodesic_steps,
-    make_steps,
-    projectors,
-    resample_momentum,
-)
+from .moves import begin_step, drift, drift_freely, kick, make_geodesic_steps, make_steps, projectors, resample_momentum
 from .noise_covariance import Covariance, fill_matrix_noise
 
 

@@ -68,28 +68,18 @@ def pull_back(scale, c, gradient):
 
 
 @fill_points.of(UnitScale)
-@njit(cache=True, nogil=True)
-def _fill_points(scale, c, y, x):
-    _copy(y, x)
-
-
 @fill_coordinates.of(UnitScale)
 @njit(cache=True, nogil=True)
-def _fill_coordinates(scale, c, x, y):
-    _copy(x, y)
+def _copy(scale, c, source, out):
+    source, out = by_chain(source), by_chain(out)
+    for i in range(source.shape[1]):
+        out[0, i] = source[0, i]
 
 
 @pull_back.of(UnitScale)
 @njit(cache=True, nogil=True)
 def _pull_back(scale, c, gradient):
-    pass
-
-
-@njit(cache=True, nogil=True)
-def _copy(source, out):
-    source, out = by_chain(source), by_chain(out)
-    for i in range(source.shape[1]):
-        out[0, i] = source[0, i]
+    """Do nothing: these coordinates are those of the points."""
 
 
 @fill_points.of(DiagonalScale)
@@ -362,7 +352,7 @@ class Covariances(NamedTuple):
 @add_draw.of(NoMoments)
 @njit(cache=True, nogil=True)
 def _add_nothing(moments, c, x):
-    pass
+    """Do nothing: the scale does not adapt."""
 
 
 @njit(cache=True, nogil=True)

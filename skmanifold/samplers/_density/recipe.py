@@ -47,7 +47,6 @@ class HasRecipe(Protocol):
         recipe : Recipe
             The recipe.
         """
-        ...
 
 
 class Recipe(GradientSampler):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,17 +12,7 @@ from ...models import SubspaceMixtureModel
 from ...random._keys import Purpose, subkey
 from ...utils._sklearn import Interval
 from .._base import BaseSampler
-from .._states import run_pilot
-
-
-class FrameGibbsState(NamedTuple):
-    """One chain of `FrameGibbs`."""
-
-    position: Any  # the weights, and the subspaces as ``parameters``
-    key: np.uint64
-    n_steps: int
-    log_density: float
-    latents: np.ndarray  # (n_rows,): the labels
+from .._states import LatentState, run_pilot
 
 
 class FrameGibbs(BaseSampler):
@@ -78,7 +68,7 @@ class FrameGibbs(BaseSampler):
     """
 
     short_name = "gibbs"
-    state_types = (FrameGibbsState,)
+    state_types = (LatentState,)
     requires = (SubspaceMixtureModel,)
     draws_parameters = True
     averages_passes = False
@@ -91,11 +81,11 @@ class FrameGibbs(BaseSampler):
         self.n_sweeps = n_sweeps
         self.n_pilot = n_pilot
 
-    def init(self, model: SubspaceMixtureModel, key: np.uint64) -> FrameGibbsState:
+    def init(self, model: SubspaceMixtureModel, key: np.uint64) -> LatentState:
         """The initial state: the best initial partition, after pilot runs if there are several."""
         trial = model.start_model
         begun = [
-            FrameGibbsState(position, subkey(key, Purpose.START, i), 0, -np.inf, labels)
+            LatentState(position, subkey(key, Purpose.START, i), 0, -np.inf, None, labels)
             for i, (labels, position) in enumerate(trial.beginnings)
         ]
         if len(begun) == 1:
@@ -103,15 +93,15 @@ class FrameGibbs(BaseSampler):
         tried = [run_pilot(partial(self.step, trial), state, self.n_pilot) for state in begun]
         return tried[int(np.argmax([level for level, _ in tried]))][1]._replace(key=key)
 
-    def step(self, model: SubspaceMixtureModel, state: FrameGibbsState) -> FrameGibbsState:
+    def step(self, model: SubspaceMixtureModel, state: LatentState) -> LatentState:
         """One sweep; ``log_density`` is log p(data | parameters)."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         of_components = subkey(key, Purpose.COMPONENTS)
         position = model.draw_subspaces(state.position, state.latents, self.n_sweeps, of_components)
         offsets = position.log_weights() + position.parameters.log_offsets()
         labels, log_likelihood = model.draw_labels(position.parameters, offsets, subkey(key, Purpose.LABELS))
-        return FrameGibbsState(position, state.key, state.n_steps + 1, log_likelihood, labels)
+        return LatentState(position, state.key, state.n_steps + 1, log_likelihood, None, labels)
 
-    def parameters(self, model: SubspaceMixtureModel, state: FrameGibbsState) -> Any:
+    def parameters(self, model: SubspaceMixtureModel, state: LatentState) -> Any:
         """The parameters as drawn."""
         return state.position
