@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.datasets import load_iris
 
 from skmanifold import DPMixture, ExponentialFamilyMixture
@@ -184,4 +185,20 @@ def test_em_increases_the_bound_of_rounded_rows(kind, missing):
     trace = mixture.log_density_trace_[0]
     assert (np.diff(trace) > -1e-6 * np.abs(trace[1:])).all()
     values = np.stack(np.meshgrid(*[np.arange(-12.0, 18.0)] * 2), axis=-1).reshape(-1, 2)
-    assert 0.9 < np.exp(mixture.score_samples(values)).sum() < 1.0
+    assert np.exp(mixture.score_samples(values)).sum() == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+def test_scores_of_gibbs_draws_are_probabilities_of_cells(kind):
+    deviation, rng = 0.7, np.random.default_rng(0)
+    X = np.round(deviation * rng.normal(size=(1500, 2)))
+    mixture = rounded_fit(kind, 1.0, X, sampler="gibbs")
+    values = np.arange(-6.0, 7.0)
+    p = np.diff(norm.cdf(np.stack([values - 0.5, values + 0.5]), scale=deviation), axis=0)[0]
+    cells = np.stack(np.meshgrid(values, values), axis=-1).reshape(-1, 2)
+    found = np.exp(mixture.score_samples(cells))
+    assert found.sum() == pytest.approx(1.0, abs=0.002)
+    np.testing.assert_allclose(found, np.outer(p, p).ravel(), atol=0.012)
+    blocks = Columns([("a", Gaussian(kind, resolution=1.0), [0, 1])])
+    table = ExponentialFamilyMixture(1, emission=blocks, sampler="gibbs", max_iter=40, random_state=0).fit(X)
+    assert table.score(X) == pytest.approx(mixture.score(X), abs=0.001)

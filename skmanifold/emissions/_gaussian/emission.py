@@ -199,10 +199,9 @@ class Gaussian(WeighableEmission):
     within components that are much thinner than the cells.
 
     Other samplers take the numbers to be uniform within their cells: :math:`S_k` has :math:`n_k h_j^2 / 12` in
-    addition on its diagonal, and the log density of a row is the mean of the log densities of these numbers, which is
-    at most the log probability of its cell divided by the volume. Scores of new rows in finite mixtures use it too.
-    This is approximate: variances of components that are not much wider than a cell are too large by up to
-    :math:`h_j^2 / 6`.
+    addition on its diagonal, and membership probabilities follow from the mean of the log densities of these numbers,
+    so that EM increases a lower bound of the likelihood of the cells. This is approximate: variances of components that
+    are not much wider than a cell are too large by up to :math:`h_j^2 / 6`.
 
     With `transform` the components are normal distributions of transformed columns, :math:`t_j(x) = a_j + b_j \,
     \psi(u; \lambda_j)` with :math:`u = (x - m_j) / s_j`, where [3]_
