@@ -22,6 +22,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln
 from scipy.stats import truncnorm
 
+from ...numerics.slice_update import slice_update
 from ...random._keys import subkey
 from ...utils._conditions import MOST_COUNTED, Array, Real
 from .._statistics import occupied
@@ -32,7 +33,6 @@ _BOUNDS = np.log([(1e-5, 100.0), (0.5, 1e4), (0.01, 1e4)])
 _NAMES = "covariance", "degrees", "mean_precision"
 _POWERS = "transform"
 _MORE_ROWS = 2.0  # of the Wishart prior, above the number of columns
-_WIDTH = 1.0  # of the first interval of a slice
 _SHARE_OF_SHAPE = 0.5  # of the draws
 _LEAST_SHARE = 1e-6  # of what columns of V leave unexplained of each other, in prior covariances
 _N_FIXED = 3  # numbers before the shape in a draw
@@ -122,25 +122,6 @@ class FreeNumbers:
         centres, deviations = _CENTRES[self.is_free], _DEVIATIONS[self.is_free]
         low, high = ((_BOUNDS[self.is_free] - centres[:, None]) / deviations[:, None]).T
         return centres + deviations * truncnorm.rvs(low, high, random_state=rng)
-
-
-def slice_update(
-    log_density: Callable[[float], float], value: float, low: float, high: float, rng: np.random.Generator
-) -> float:
-    """One update of a number between bounds, by slice sampling with steps out and shrinkage (Neal, 2003)."""
-    level = log_density(value) - rng.exponential()
-    left = value - _WIDTH * rng.random()
-    right = left + _WIDTH
-    while left > low and log_density(left) > level:
-        left -= _WIDTH
-    while right < high and log_density(right) > level:
-        right += _WIDTH
-    left, right = max(left, low), min(right, high)
-    while True:
-        proposed = left + (right - left) * rng.random()
-        if log_density(proposed) >= level or right - left < 1e-12:
-            return proposed
-        left, right = (proposed, right) if proposed < value else (left, proposed)
 
 
 class Hyperprior(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from ...numerics.slice_update import slice_update
 from ...random._keys import root_key
 from ...utils._conditions import Array, Sizes
 from ...utils._declared import Saved
@@ -17,7 +18,7 @@ from .._cells import TransformedCells
 from .._dense_rows import DenseRows
 from .._family import Family
 from .._seeds import cluster_rows
-from .hyperparameters import Hyperprior, slice_update
+from .hyperparameters import Hyperprior
 
 # Of y = sign(z) ((1 + |z|)^p - 1) / p, where p is the power for positive z and 2 minus the power for negative z. The
 # density of a transformed row is multiplied by the derivatives, and powers from 0 to 2 have all numbers as values.

@@ -6,15 +6,16 @@ from copy import copy
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from ...distributions import bessel_ratio, inverse_bessel_ratio
 from ...distributions._bessel import log_peak
 from ...numerics.block_sums import BlockSums
+from ...numerics.slice_update import slice_update
 from ...random._keys import fold_in_each, subkey
 from ...random._variates import fill_direction
 from ...utils._conditions import MOST_COUNTED, Array, Real, refuse
-from ...utils._declared import Saved
+from ...utils._declared import Lacking, Saved
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 from .._family import Family
@@ -36,6 +37,7 @@ from .rows import DenseUnitRows, DirectedRows, SparseRows, SphericalKMeans
 
 _CELLS_OF_TASK = 200_000  # products of rows and directions: a millisecond
 _LOGITS = -12.0, 14.0  # of the learned mean cosine
+_SHARE_OF_COSINES = 0.2  # of the passes, in which it is drawn
 _MAX_RATIO = 1.0 - 1e-12  # maximum mean resultant length, because of rounding
 _OF_CONCENTRATIONS, _OF_DIRECTIONS, _OF_ROWS = 0, 1, 2  # uses of the key of a draw
 
@@ -59,6 +61,13 @@ class DirectionSums(NamedTuple):
     # Numbers of rows, or sums of weights
     sizes: Annotated[np.ndarray, Array("int64", "capacity", low=0, high=MOST_COUNTED)]
     sums: Annotated[np.ndarray, Array("float64", "capacity n_dimensions")]
+    # The mean cosine of the prior, if chains draw it
+    hyperparameters: Annotated[np.ndarray, Array("float64", "_", low=0, high=1)] = np.empty(0)
+
+    @property
+    def label_axes(self) -> tuple[int | None, ...]:
+        """Axis of the labels in each array."""
+        return 0, 0, None
 
     def lengths(self) -> np.ndarray:
         """Lengths of the sums, at most the sizes."""
@@ -78,6 +87,8 @@ class VonMisesFisherFamily(Family):
 
     prior: Saved[ConcentrationPrior]
     concentration: Saved[Literal["shared", "per_component"] | Annotated[float, Real(above=0, high=MOST_COUNTED)]]
+
+    draws_cosine: Lacking[bool] = False  # whether chains draw the mean cosine of the prior
 
     parameters_type = VonMisesFisherParameters
     bytes_of_cell = 24.0
@@ -263,20 +274,51 @@ class VonMisesFisherFamily(Family):
         """These rows with the mean cosine of the prior that maximises the marginal likelihood of a partition."""
         from scipy.optimize import minimize_scalar  # slow to import
 
-        def learned(logit: float) -> VonMisesFisherFamily:
-            other = copy(self)
-            other.prior = ConcentrationPrior(self.prior.rows, float(expit(logit)))
-            return other
-
-        def cost(logit: float) -> float:
-            return -learned(logit).log_marginal(statistics)
+        def cost(value: float) -> float:
+            return -self._with_drawn(expit([value]), ()).log_marginal(statistics)
 
         found = minimize_scalar(cost, bounds=_LOGITS, method="bounded", options={"xatol": 0.01})
-        return self.with_prior(learned(found.x).prior)
+        return self._with_drawn(expit([found.x]), ())
+
+    # The mean cosine of the prior, which chains draw
+
+    def with_hyperprior(self, free: Any, before: VonMisesFisherFamily) -> VonMisesFisherFamily:
+        """The family whose mean cosine is the start of a chain."""
+        other = copy(self)
+        other.draws_cosine = True
+        return other
+
+    @property
+    def hyperparameters(self) -> np.ndarray:
+        """The mean cosine of the prior; empty if it is fixed."""
+        return np.full(int(self.draws_cosine), self.prior.cosine)
+
+    def _with_drawn(self, cosines: np.ndarray, values: Any) -> VonMisesFisherFamily:
+        other = copy(self)
+        other.prior = ConcentrationPrior(self.prior.rows, float(cosines[0]))
+        other.data = self.data._replace(prior=other._of_prior)
+        return other
+
+    def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64, workers: Workers) -> Any:
+        """In some passes statistics with another mean cosine, drawn given the partition; uniform in the prior."""
+        rng = np.random.default_rng(int(key))
+        if not self.draws_cosine or rng.random() >= _SHARE_OF_COSINES:
+            return statistics
+
+        def log_density(value: float) -> float:
+            of_prior = -np.logaddexp(0.0, value) - np.logaddexp(0.0, -value)
+            return float(of_prior) + self._with_drawn(expit([value]), ()).log_marginal(statistics)
+
+        drawn = slice_update(log_density, float(logit(statistics.hyperparameters[0])), *_LOGITS, rng)
+        return statistics._replace(hyperparameters=expit([drawn]))
+
+    def hyperparameters_of(self, statistics: DirectionSums) -> dict[str, np.ndarray]:
+        """The drawn mean cosine."""
+        return {"cosine_prior": statistics.hyperparameters[0]} if self.draws_cosine else {}
 
     def no_statistics(self, capacity: int) -> DirectionSums:
         """Sums of no rows."""
-        return DirectionSums(np.zeros(capacity, np.int64), np.zeros((capacity, self.n_features)))
+        return DirectionSums(np.zeros(capacity, np.int64), np.zeros((capacity, self.n_features)), self.hyperparameters)
 
     def new_posterior(self, capacity: int, statistics: DirectionSums, key: np.uint64) -> DirectionPosterior:
         """Space for the posteriors of labels, with a drawn concentration if all clusters share it."""

@@ -56,6 +56,7 @@ _DRAWN = draws_of(
     degrees_of_freedom_prior=Array("float64", "n_chains n_component_draws"),
     covariance_prior=Array("float64", None),
     transform=Array("float64", "n_chains n_component_draws _", low=0, high=2),
+    cosine_prior=Array("float64", "n_chains n_component_draws", low=0, high=1),
     dispersions=Array("float64", "n_chains n_component_draws _", above=0),
     concentrations=Array("float64", "n_chains n_component_draws n_padded", nan=True),
     labels=Array("int32", "n_chains n_component_draws n_rows", low=0, below=MOST_COMPONENTS),
@@ -245,8 +246,12 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
         log_joint = of_partition + log_density_of(clusters, statistics)
         return {"log_joint": log_joint, **clusters.hyperparameters_of(statistics)}
 
+    @property
+    def _clusters_of_estimate(self) -> Any:
+        return self._family.clusters().given(self._estimate.statistics)
+
     def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
-        return self._family.clusters().expected_of_blocks(self._estimate.statistics)
+        return self._clusters_of_estimate.expected_of_blocks(self._estimate.statistics)
 
     def _new_rows(self, labels: np.ndarray, key: np.uint64) -> Any:
         """New rows, a block at a time if they become sparse."""
@@ -261,7 +266,7 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
 
     def _expected(self, name: str) -> Any:
         check_is_fitted(self)
-        attributes = self._family.clusters().expected(self._estimate.statistics)
+        attributes = self._clusters_of_estimate.expected(self._estimate.statistics)
         if name not in attributes:
             raise AttributeError(f"The emission {type(self.emission_).__name__} has no {name}.")
         return attributes[name]

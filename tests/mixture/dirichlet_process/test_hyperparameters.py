@@ -8,11 +8,13 @@ from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy.special import betaln, gammaln, logsumexp, softmax
 from scipy.stats import norm
 
+import skmanifold
 from skmanifold import DPMixture
-from skmanifold.emissions import Columns, Gaussian, NegativeBinomial
+from skmanifold.emissions import Columns, Gaussian, NegativeBinomial, VonMisesFisher
 from skmanifold.emissions._gaussian import base
 from skmanifold.emissions._gaussian.hyperparameters import Hyperprior
 from skmanifold.emissions._gaussian.transforms import YeoJohnson
+from skmanifold.emissions._von_mises_fisher import family as directional
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._memberships import with_new
 from skmanifold.random._keys import root_key, subkey
@@ -197,6 +199,56 @@ def test_hyperparameters_are_drawn_from_the_prior_too():
     _, other = mixture.sample_prior(5, 2, random_state=1, return_parameters=True)
     assert one["degrees_of_freedom_prior"] != other["degrees_of_freedom_prior"]
     assert np.isfinite(one["log_joint"])
+
+
+# --- mean cosines of directions ---------------------------------------------------------------------------
+
+
+def directions(n=30):
+    """Rows of three components."""
+    rng = np.random.default_rng(0)
+    k = np.arange(n) % 3
+    return np.eye(3)[k] + np.array([0.1, 0.3, 0.5])[k, np.newaxis] * rng.normal(size=(n, 3))
+
+
+def test_mean_cosines_have_their_distribution_given_the_partition(monkeypatch):
+    monkeypatch.setattr(directional, "_SHARE_OF_COSINES", 1.0)
+    X, labels, one = directions(), (np.arange(30) % 3).astype(np.int32), Workers(1)
+    emission = VonMisesFisher("per_component", prior_rows=3.0)
+    rows = emission.read(DPMixture(), X, reset=True)
+    family = emission.bind(rows, 1)
+    clusters = family.clusters(rows).with_hyperprior(("cosine",), family.clusters(rows))
+    statistics = clusters.no_statistics(3)
+    clusters.count(labels, statistics, one)
+
+    def log_density(cosine):
+        other = VonMisesFisher("per_component", cosine, 3.0).bind(rows, 1).clusters(rows)
+        sums = other.no_statistics(3)
+        other.count(labels, sums, one)
+        return other.log_marginal(sums)
+
+    cosines = (np.arange(200) + 0.5) / 200.0
+    weights = softmax([log_density(cosine) for cosine in cosines])
+    expected = np.array([weights @ cosines, weights @ cosines**2])
+    draws = []
+    for i in range(900):
+        statistics = clusters.redraw_hyperparameters(labels, statistics, subkey(root_key(0), i), one)
+        draws.append(clusters.given(statistics).prior.cosine)
+    batches = np.reshape(draws, (30, 30))
+    assert_agrees(summarize([[own.mean(), (own**2).mean()] for own in batches]), expected)
+
+
+def test_mean_cosines_are_in_the_posterior(tmp_path):
+    X, emission = directions(90), VonMisesFisher("per_component")
+    mixture = DPMixture(emission, max_iter=40, random_state=0).fit(X)
+    drawn = mixture.posterior_["cosine_prior"]
+    assert drawn.shape == mixture.posterior_["weights"].shape[:2]
+    assert len(np.unique(drawn)) > 2
+    assert {float(draw.statistics.hyperparameters[0]) for draw in mixture._predictive} <= set(drawn.ravel().tolist())
+    mixture.save(tmp_path / "mixture")
+    np.testing.assert_array_equal(skmanifold.load(tmp_path / "mixture").score_samples(X), mixture.score_samples(X))
+    fixed = DPMixture(emission, hyperparameters="learn", max_iter=10, random_state=0).fit(X)
+    assert "cosine_prior" not in fixed.posterior_
 
 
 # --- rounded numbers -------------------------------------------------------------------------------------
