@@ -122,6 +122,10 @@ class VonMisesFisherFamily(Family):
 
     # Statistics
 
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of sizes and sums of components."""
+        return (self.n_components,), (self.n_components, self.n_features)
+
     def sum_labels(self, rows: DirectedRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
         """Statistics of the rows `first` to `stop`, given their labels."""
         return self._sum_each_block(first, stop, first_block, labels, rows.add_labelled)
