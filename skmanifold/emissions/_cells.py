@@ -22,6 +22,7 @@ from ._gaussian.missing_kernels import add_conditional_moments, draw_cells, fill
 from ._linear import fill_events, fill_poisson
 from ._negative_binomial_kernels import fill_negative_binomial
 
+_LEAST_SHARE = 1e-12  # of a component, in expected values whose computation takes long
 _N_DRAWN = 2000  # rows for an estimate of information
 _KEY = np.uint64(24)
 
@@ -296,16 +297,16 @@ class TransformedCells(IndependentNumbers):
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
         """Add conditional expectations of missing cells, from the conditional moments of each component."""
-        transformed, (rows, columns) = self.transform.forward(values), np.nonzero(np.isnan(values))
-        of_cells = self.transform.take(columns)
+        transformed, missing = self.transform.forward(values), np.isnan(values)
         for k in range(shares.shape[1]):
             alone, own = np.zeros(shares.shape), self.nothing(len(values))
             alone[:, k] = 1.0
             self.cells.add_expected(transformed, alone, own)
-            means = own.firsts[rows, columns]
-            moments = of_cells.moments(means, np.maximum(own.seconds[rows, columns] - means**2, 0.0))
+            rows, columns = cells = np.nonzero(missing & (shares[:, [k]] > _LEAST_SHARE))
+            means = own.firsts[cells]
+            moments = self.transform.take(columns).moments(means, np.maximum(own.seconds[cells] - means**2, 0.0))
             for total, of_each in zip(out[:2], moments, strict=True):
-                total[rows, columns] += shares[rows, k] * of_each
+                total[cells] += shares[rows, k] * of_each
 
     def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
         """Rows whose transforms are drawn."""

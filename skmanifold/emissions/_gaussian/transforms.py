@@ -101,9 +101,9 @@ class YeoJohnson(NamedTuple):
 
     def forward(self, X: np.ndarray) -> np.ndarray:
         """Transformed numbers, with the columns along the last axis; NaN stays."""
-        bent, (location, scale, powers, points, intercept, slope) = self._bent_columns()
+        bent, (location, scale, powers, low, high, intercept, slope) = self._bent_columns()
         z = (X[..., bent] - location) / scale
-        near = np.clip(z, points[0], points[-1])
+        near = np.clip(z, low, high)
         y = _bent(near, powers) + np.exp(_log_slope(near, powers)) * (z - near)
         out = X.copy()
         out[..., bent] = intercept + slope * y
@@ -111,9 +111,9 @@ class YeoJohnson(NamedTuple):
 
     def inverse(self, Y: np.ndarray) -> np.ndarray:
         """Numbers whose transforms are these."""
-        bent, (location, scale, powers, points, intercept, slope) = self._bent_columns()
+        bent, (location, scale, powers, low, high, intercept, slope) = self._bent_columns()
         y = (Y[..., bent] - intercept) / slope
-        near = np.clip(y, *_bent(points[[0, -1]], powers))
+        near = np.clip(y, _bent(low, powers), _bent(high, powers))
         z = _straight(near, powers)
         out = Y.copy()
         out[..., bent] = location + scale * (z + np.exp(-_log_slope(z, powers)) * (y - near))
@@ -121,24 +121,23 @@ class YeoJohnson(NamedTuple):
 
     def log_derivatives(self, X: np.ndarray) -> np.ndarray:
         """Log of the product of the derivatives of the observed cells of each row, (n_rows,)."""
-        bent, (location, scale, powers, points, _, slope) = self._bent_columns()
-        near = np.clip((X[:, bent] - location) / scale, points[0], points[-1])
+        bent, (location, scale, powers, low, high, _, slope) = self._bent_columns()
+        near = np.clip((X[:, bent] - location) / scale, low, high)
         return np.nansum(np.log(slope / scale) + _log_slope(near, powers), axis=1)
 
     def moments(self, means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """First and second moments of numbers whose transforms are normal, by Gauss-Hermite quadrature."""
-        first, second, deviations = np.zeros(means.shape), np.zeros(means.shape), np.sqrt(variances)
-        for node, weight in zip(_NODES, _WEIGHTS / _WEIGHTS.sum(), strict=True):
-            gaps = self.inverse(means + node * deviations) - self.location
-            first += weight * gaps
-            second += weight * gaps**2
+        nodes = np.expand_dims(_NODES, tuple(range(1, means.ndim + 1)))
+        gaps = self.inverse(means + nodes * np.sqrt(variances)) - self.location
+        first, second = (np.tensordot(_WEIGHTS / _WEIGHTS.sum(), each, 1) for each in (gaps, gaps**2))
         second += self.location * (2.0 * first + self.location)
         same = self.powers == 1.0
         return np.where(same, means, self.location + first), np.where(same, variances + means**2, second)
 
-    def _bent_columns(self) -> tuple[np.ndarray, YeoJohnson]:
-        bent = self.powers != 1.0
-        return bent, self.take(bent)
+    def _bent_columns(self) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Which columns change, and of these all fields, with the ends of the points."""
+        bent, (location, scale, powers, points, *line) = self.powers != 1.0, self
+        return bent, [each[bent] for each in (location, scale, powers, points[0], points[-1], *line)]
 
 
 class TransformsColumns(Family):
