@@ -36,7 +36,7 @@ from skmanifold import (
     sample,
 )
 from skmanifold.datasets import make_lda_corpus
-from skmanifold.emissions import Categorical, Columns, Gaussian, Spikes
+from skmanifold.emissions import Categorical, Columns, Gaussian, Spikes, VonMisesFisher
 from skmanifold.manifolds import Euclidean, PositiveOrthant, Sphere, Stiefel
 from skmanifold.models import Density, ExpandedMean, Log, Softmax, dirichlet
 from skmanifold.samplers import (
@@ -125,6 +125,9 @@ def estimators() -> Iterator[Case]:
         ("poisson", COUNTS),
         (Gaussian("diag"), ROWS),
         (Gaussian(transform=[0.5] * ROWS.shape[1]), ROWS.round(1)),
+        (Gaussian("diag", transform="auto"), np.exp(ROWS)),
+        (Gaussian(resolution=0.5), (2.0 * ROWS).round() / 2.0),
+        (VonMisesFisher("per_component"), ROWS),
         (Spikes(), ROWS.round(1).clip(0.0)),
         (Columns([("numbers", Gaussian(), [0, 1]), ("codes", Categorical(), [2, 3])]), ROWS[:, :4].round()),
     )
