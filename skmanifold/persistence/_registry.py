@@ -49,6 +49,7 @@ _PRIVATE = {
     "emissions._von_mises_fisher.kernels": "ConcentrationPrior",
     "inference._draw_store": "DrawStore",
     "mixture._dirichlet_process.fit_strategy": "MixtureStream",
+    "mixture._merging": "Merges",
     "mixture._dirichlet_process.stochastic_slice": "Blocks Instantiated StochasticSliceState StreamState",
     "mixture._memberships": "ParameterDraw PartitionDraw Position",
     "mixture._subspace.family": "SubspaceFamily Subspaces",

@@ -244,7 +244,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     _blocks = ("sampler", "weights_sampler", "emission")
     _single_threaded = "all"
     _of_some_fits = ("n_categories_", "_layout")
-    _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "typical_rows_", "_draws", "_states")
+    _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "typical_rows_", "_draws", "_states", "_merges")
     _parameter_constraints: dict = {  # noqa: RUF012
         "emission": [StrOptions(set(EMISSIONS)), HasMethods(["get_params", "set_params"])],
         "weights_sampler": [None, StrOptions(set(_samplers) - {"slice"}), HasMethods(["init", "step"])],

@@ -27,6 +27,7 @@ from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._conditions import Condition, Integer, Length, Sizes
 from ...utils._threads import Workers, split_range
 from .._memberships import ParameterDraw, PartitionDraw, arrays_of, draw_store, partition_draw
+from .._merging import merge_components
 from .._scores import typical_rows
 from .model import DPModel, Start
 from .stochastic_slice import StochasticSlice, StreamState
@@ -99,6 +100,7 @@ def _n_components(state: StreamState) -> int:
 
 
 _ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
+_MOST_ROWS = 20_000  # from which components are merged
 _MAX_PARTITIONS = 200  # number of drawn partitions that the point estimate is compared with
 _MAX_TABLE_BYTES = 4 << 30  # of the parameters of the components
 _LOW_PRIOR = 0.5  # Dirichlet parameter of a category, below which densities of gammas are too steep near zero
@@ -165,11 +167,17 @@ class PartitionFit(FitStrategy):
         return {**fitted, **_partition_attributes(best.model, labels, concentration)}
 
     def finish(self, fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:
-        """The partition nearest to all draws, and its typical rows."""
+        """The partition nearest to all draws, its typical rows, and merges of its components."""
         nearest = point_estimate(fitted, model, workers)
         final = {**fitted, **nearest}
         rows = _find_typical_rows(final["_estimate"], model.clusters, final["labels_"], workers)
-        return {**nearest, "typical_rows_": rows}
+        draws, merges = _drawn_labels(fitted, model), {}
+        if len(draws):
+            evenly = np.arange(0, model.n_rows, -(-model.n_rows // _MOST_ROWS))
+            chosen = np.union1d(evenly, rows)
+            terms = final["_estimate"].log_terms(model.clusters.subset(chosen), workers)[:, :-1]
+            merges["_merges"] = merge_components(final["labels_"], draws, chosen, terms)
+        return {**nearest, "typical_rows_": rows, **merges}
 
     def _concentration(self, state: Any) -> float:
         """The concentration in a state."""
@@ -260,16 +268,19 @@ def point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> 
     It has at most the median number of components of the draws: otherwise rows that are alone in half of the draws
     would be components.
     """
-    posterior = fitted["_posterior"]
-    draws = posterior.get("labels")
-    if draws is None or draws.shape[1] == 0:
+    posterior, labels = fitted["_posterior"], _drawn_labels(fitted, model)
+    if not len(labels):
         return {}
-    labels = draws.reshape(-1, model.n_rows)
     evenly = np.linspace(0, len(labels) - 1, min(len(labels), _MAX_PARTITIONS)).astype(int)
     most = int(np.median(posterior["n_components"]))
     nearest = point_partition(labels[np.unique(evenly)], max_components=most, n_jobs=workers.n_workers)
     given = model.concentration
     return _partition_attributes(model, nearest, float(posterior["concentration"].mean()) if given is None else given)
+
+
+def _drawn_labels(fitted: dict[str, Any], model: DPModel) -> np.ndarray:
+    """Labels of all draws, (n_draws, n_rows)."""
+    return fitted["_posterior"].get("labels", np.empty((0, model.n_rows), np.int32)).reshape(-1, model.n_rows)
 
 
 def _partition_attributes(model: DPModel, labels: np.ndarray, concentration: float) -> dict[str, Any]:

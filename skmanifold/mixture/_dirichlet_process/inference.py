@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
+from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ...base import posterior_of_number
@@ -31,6 +33,7 @@ from ...utils._typing import ArrayLike, MatrixLike
 from .._cluster_summary import SummarizesClusters
 from .._imputation import ImputesCells
 from .._memberships import ParameterDraw, PartitionDraw, log_partition_prior, with_new
+from .._merging import Merges
 from .._prior import DrawsFromEmission, PriorLabels
 from .._scores import to_shares
 from .fit_strategy import MOST_COMPONENTS, MixtureStream, counted_by
@@ -75,6 +78,7 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
     _fitted_on_sparse: Saved[bool]
     n_components_: Annotated[int, Integer(1, size="n_components")]
     _estimate: Saved[PartitionDraw]  # of the point partition
+    _merges: Lacking[Merges]  # of its components, after a fit that kept draws of the labels
     _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
     _stream: Saved[MixtureStream | None]  # after `partial_fit`, in place of the draws of a fit
     _draws: Lacking[list[PartitionDraw | ParameterDraw]]
@@ -99,6 +103,8 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
             return "has states that are not of its sampler"
         if len(self._estimate.statistics.sizes) != sizes["n_components"]:
             return "has another number of components"
+        if "_merges" in learned and len(self._merges.pairs) + 1 != sizes["n_components"]:
+            return "has merges of another number of components"
         return super()._disagreement(sizes)
 
     def _matches_samplers(self, blocks: Blocks) -> bool:
@@ -172,6 +178,44 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
         together /= len(self._predictive)
         np.fill_diagonal(together, 1.0)
         return together
+
+    def merge_components(self, n_clusters: int | None = None) -> np.ndarray:
+        r"""Clusters of components: those that overlap, with no valley between them, are one cluster.
+
+        A component describes a part of the density, and a group that is not Gaussian, say, has several. The draws
+        divide its rows between these in different ways. With :math:`q_{ik}` the membership of row i in component k,
+        averaged over the draws, two components overlap by
+
+        .. math:: rac{\sum_i q_{ik} q_{il}}{\min(\sum_i q_{ik}, \sum_i q_{il})}.
+
+        The pair with the largest overlap is merged, if it is at least 0.05 and there is no valley: rows are counted in
+        ranges of the log odds of the two clusters, and a valley has 2.5 standard deviations fewer rows than both sides.
+        This is repeated with the merged clusters.
+
+        Parameters
+        ----------
+        n_clusters : int, default=None
+            Number of clusters; None is that after the last merge above. Otherwise merges stop earlier, or continue with
+            the pairs for which the product of the mean log odds of their rows and of the rows of the smaller cluster is
+            smallest.
+
+        Returns
+        -------
+        clusters : ndarray of shape (n_components_,)
+            The cluster of each component, from 0, in the order of the components; ``clusters[labels_]`` are those of
+            the fitted rows.
+
+        Raises
+        ------
+        ValueError
+            If `n_clusters` is not between 1 and the number of components, or no draws of the labels were kept.
+        """
+        check_is_fitted(self)
+        if "_merges" not in vars(self):
+            raise ValueError("No draws of the labels were kept, from which components are merged.")
+        if n_clusters is not None:
+            check_scalar(n_clusters, "n_clusters", Integral, min_val=1, max_val=self.n_components_)
+        return self._merges.clusters(n_clusters)
 
     def _sizes_of_clusters(self) -> tuple[str, np.ndarray, np.ndarray]:
         has_rows, sizes = hasattr(self, "labels_"), self._estimate.statistics.sizes
