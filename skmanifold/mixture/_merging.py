@@ -61,9 +61,9 @@ def merge_components(labels: np.ndarray, draws: np.ndarray, chosen: np.ndarray, 
     apart = np.diag(means)[:, np.newaxis] - means
     apart += apart.T.copy()
     terms, numbers = terms.T.copy(), np.arange(K)
-    alive, valleys, found, n_chosen = list(range(K)), {}, [], None
+    alive, valleys, found, n_chosen = np.arange(K), {}, [], None
     for step in range(K - 1):
-        i, j = np.array([(a, b) for a in alive for b in alive if a < b]).T
+        i, j = (alive[own] for own in np.triu_indices(len(alive), 1))
         overlaps = together[i, j] / np.minimum(sizes[i], sizes[j])
         if n_chosen is None:
             order = np.argsort(-overlaps, kind="stable")
@@ -85,7 +85,7 @@ def merge_components(labels: np.ndarray, draws: np.ndarray, chosen: np.ndarray, 
             sums[a] += sums[b]
         terms[a] = np.logaddexp(terms[a], terms[b])
         labels[labels == b], numbers[a] = a, K + step
-        alive.remove(b)
+        alive = alive[alive != b]
     pairs, overlaps = np.array([pair for *pair, _ in found], np.int64), np.array([each for *_, each in found])
     return Merges(pairs.reshape(-1, 2), overlaps, K - 1 if n_chosen is None else n_chosen)
 
