@@ -14,7 +14,7 @@ import numpy as np
 from ..utils._conditions import Array, Integer, Sizes
 
 _MOST_DRAWS = 100  # from which memberships are computed
-_LEAST_OVERLAP = 0.05  # of one cluster
+_LEAST_OVERLAP = 0.03  # of one cluster
 _LEAST_VALLEY = 2.5  # of two clusters, in standard deviations of the numbers of rows
 _N_PLACES = 81  # between the medians of two clusters, at which rows are counted
 _WIDTH = 0.25  # of the range of counted rows, as a share of the distance of the medians

@@ -188,7 +188,7 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
 
         .. math:: rac{\sum_i q_{ik} q_{il}}{\min(\sum_i q_{ik}, \sum_i q_{il})}.
 
-        The pair with the largest overlap is merged, if it is at least 0.05 and there is no valley: rows are counted in
+        The pair with the largest overlap is merged, if it is at least 0.03 and there is no valley: rows are counted in
         ranges of the log odds of the two clusters, and a valley has 2.5 standard deviations fewer rows than both sides.
         This is repeated with the merged clusters.
 
