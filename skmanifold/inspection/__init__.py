@@ -4,6 +4,7 @@ from ._calibration import CalibrationDisplay
 from ._class_words import ClassWords, class_words
 from ._co_clustering import CoClusteringDisplay
 from ._dimensions import DimensionPosteriorDisplay
+from ._merges import MergesDisplay
 from ._sphere import SphereDisplay
 from ._topics import TopicDisplay
 from ._trace import TraceDisplay
@@ -13,6 +14,7 @@ __all__ = [
     "ClassWords",
     "CoClusteringDisplay",
     "DimensionPosteriorDisplay",
+    "MergesDisplay",
     "SphereDisplay",
     "TopicDisplay",
     "TraceDisplay",

@@ -13,6 +13,7 @@ from skmanifold._install import install_command
 from skmanifold.inspection import (
     CoClusteringDisplay,
     DimensionPosteriorDisplay,
+    MergesDisplay,
     SphereDisplay,
     TopicDisplay,
     TraceDisplay,
@@ -24,12 +25,14 @@ from . import _fitted as fitted
 _PLOTS = {
     "CoClusteringDisplay.plot": CoClusteringDisplay(similarity=np.eye(2), labels=np.arange(2)).plot,
     "DimensionPosteriorDisplay.plot": DimensionPosteriorDisplay(probabilities=np.eye(2), names=["a", "b"]).plot,
+    "MergesDisplay.plot": MergesDisplay(linkage=np.array([[0, 1, 1.0, 2]]), sizes=np.array([3, 2]), n_clusters=1).plot,
     "SphereDisplay.plot": SphereDisplay(directions=np.eye(3)).plot,
     "TopicDisplay.plot": TopicDisplay(topics=[0], words=[["a"]], values=[np.ones(1)]).plot,
     "TraceDisplay.plot": TraceDisplay(trace=np.ones((1, 3))).plot,
     # Before any work: these estimators are not even looked at.
     "CoClusteringDisplay.from_estimator": lambda: CoClusteringDisplay.from_estimator(None),
     "DimensionPosteriorDisplay.from_estimator": lambda: DimensionPosteriorDisplay.from_estimator(None),
+    "MergesDisplay.from_estimator": lambda: MergesDisplay.from_estimator(None),
     "SphereDisplay.from_estimator": lambda: SphereDisplay.from_estimator(None),
     "SphereDisplay.from_draws": lambda: SphereDisplay.from_draws(None),
     "TopicDisplay.from_estimator": lambda: TopicDisplay.from_estimator(None),
@@ -54,6 +57,7 @@ def test_displays_are_drawn_from_arrays_alone(name):
 
 _SINGLE = {
     "co-clustering": lambda ax: CoClusteringDisplay.from_estimator(fitted.dirichlet_process(), ax=ax),
+    "merges": lambda ax: MergesDisplay.from_estimator(fitted.dirichlet_process(), ax=ax),
     "dimensions": lambda ax: DimensionPosteriorDisplay.from_estimator(fitted.subspaces(), ax=ax),
     "sphere": lambda ax: SphereDisplay.from_draws(fitted.draws_on_spheres(3), ax=ax),
 }
