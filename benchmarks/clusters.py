@@ -1,0 +1,379 @@
+"""From components of a mixture to clusters: agreement with planted shapes and with classes of tables.
+
+Several components may describe one cluster that is not Gaussian. Methods that find clusters are compared by the
+adjusted Rand index of their labels and the known ones, and by the number of clusters. The first five begin with the
+components of one fit of `DPMixture` with default settings, which they share: they merge components, and a row belongs
+to the cluster of its component in `labels_`.
+
+- components: the components of this fit, none merged.
+- merged: `DPMixture.merge_components`.
+- entropy (Baudry et al., 2010): each step merges the two clusters for which the entropy of the memberships decreases
+  most. The number of clusters is at the elbow of the entropies as a function of the number of rows that were merged
+  until then: two straight lines, fitted to the points before and after it by least squares, have the smallest error.
+  In "entropy, by number" they are a function of the number of clusters. With three components or fewer none are merged.
+- ridgeline (Hennig, 2010): each step merges the two clusters with the largest ratio of the density at the lowest point
+  of their ridge line between two modes to that at the lower of the two modes (1 if there is one mode), while it is at
+  least 0.2. The density is that of the two clusters alone, each of which is a Gaussian: merged clusters have the
+  mean and the covariance matrix of their mixture, and their ratios are computed again.
+- misclassification (Hennig, 2010): each step merges the two clusters for which the share of the rows of one that would
+  be assigned to the other, if there were these two alone, is largest, while it is at least 0.025. It is estimated from
+  the memberships, which are added for merged clusters.
+- coarsened (Miller and Dunson, 2019): the likelihood of n rows has the power alpha / (alpha + n), which gives them the
+  weight of fewer rows. This is approximated by another fit, to a random subset of 120 rows, whose components label all
+  rows.
+- GaussianMixture by BIC: of scikit-learn, full covariances, the smallest BIC among 1 to 15 components.
+- HDBSCAN: of scikit-learn, clusters of at least 15 rows, or of 5% of the rows if these are fewer. Noise has a label of
+  its own, which is not counted as a cluster.
+- KMeans: of scikit-learn, with the true number of classes and ten initialisations.
+
+The last three receive standardised columns. All other settings are the defaults, and the thresholds 0.2 and 0.025 are
+those of the R package fpc. Each seed has another planted data set. The tables are the same for all seeds, which are
+values of `random_state`. The uniform background rows of "noisy" are fitted but not scored. Classes of tables need not
+be clusters.
+
+    python -m benchmarks.clusters --write
+    python -m benchmarks.clusters --tables rings iris --methods components ridgeline --seeds 0
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from functools import cache, partial
+from itertools import combinations, pairwise
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.special import xlogy
+from sklearn.cluster import HDBSCAN, KMeans
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from benchmarks._results import add_write, begin_table, finish, row, title
+from benchmarks.imputation import read_frame
+from skmanifold import DPMixture
+
+LEAST_RATIO = 0.2
+LEAST_MISCLASSIFIED = 0.025
+N_ON_RIDGE = 201
+N_COARSENED = 120
+SIZES = range(1, 16)
+BACKGROUND = -1  # the label of rows that are not scored
+
+# Data: rows and their labels
+
+
+def gaussians(seed):
+    """Four Gaussians of different sizes and covariances, in four dimensions."""
+    rng, sizes, n_columns = np.random.default_rng(seed), (400, 150, 60, 40), 4
+    parts = []
+    for size in sizes:
+        factor = 0.5 * rng.normal(size=(n_columns, n_columns)) + 0.7 * np.eye(n_columns)
+        parts.append(rng.normal(size=(size, n_columns)) @ factor + 4.0 * rng.normal(size=n_columns))
+    return joined(parts)
+
+
+def close_gaussians(seed):
+    """Two Gaussians at a distance of 3.2 standard deviations, and one far from them."""
+    rng, centres, sizes = np.random.default_rng(seed), ((0.0, 0.0), (3.2, 0.0), (0.0, 8.0)), (300, 300, 150)
+    return joined([rng.normal(size=(size, 2)) + centre for centre, size in zip(centres, sizes, strict=True)])
+
+
+def skewed(seed):
+    """Two clusters with log-normal columns, and rows along a parabola."""
+    rng = np.random.default_rng(seed)
+    right = np.exp(0.8 * rng.normal(size=(400, 2)))
+    left = np.array([8.0, 6.0]) - np.exp(0.6 * rng.normal(size=(250, 2)))
+    along = rng.uniform(-3.0, 3.0, 300)
+    curve = np.column_stack((along, 0.7 * along**2 - 9.0 + 0.5 * rng.normal(size=300)))
+    return joined([right, left, curve])
+
+
+def rings(seed):
+    """A ring around a Gaussian, and another Gaussian."""
+    rng = np.random.default_rng(seed)
+    angles = rng.uniform(0.0, 2.0 * np.pi, 500)
+    ring = 5.0 * np.column_stack((np.cos(angles), np.sin(angles))) + 0.4 * rng.normal(size=(500, 2))
+    return joined([ring, 0.8 * rng.normal(size=(200, 2)), np.array([10.0, 0.0]) + rng.normal(size=(150, 2))])
+
+
+def noisy(seed):
+    """Four Gaussians and a uniform background."""
+    rng, centres = np.random.default_rng(seed), ((0.0, 0.0), (4.0, 3.0), (-3.0, 4.0), (3.0, -4.0))
+    parts = [0.6 * rng.normal(size=(200, 2)) + centre for centre in centres]
+    X, labels = joined([*parts, rng.uniform(-8.0, 9.0, (100, 2))])
+    return X, np.where(labels == len(centres), BACKGROUND, labels)
+
+
+def heavy_tails(seed):
+    """Three clusters with t-distributions of four degrees of freedom, in ten dimensions."""
+    rng, sizes, n_columns = np.random.default_rng(seed), (300, 200, 100), 10
+    parts = []
+    for size in sizes:
+        tails = rng.standard_t(4, size=(size, n_columns))
+        factor = np.eye(n_columns) + 0.3 * rng.normal(size=(n_columns, n_columns))
+        parts.append(tails @ factor + 3.0 * rng.normal(size=n_columns))
+    return joined(parts)
+
+
+def joined(parts):
+    return np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+
+
+def iris(seed):
+    return load_iris(return_X_y=True)
+
+
+def wine(seed):
+    return load_wine(return_X_y=True)
+
+
+def breast_cancer(seed):
+    return load_breast_cancer(return_X_y=True)
+
+
+def vehicle(seed):
+    table, classes = read_frame("vehicle_silhouettes.csv.gz")
+    return table.to_numpy(float), np.unique(classes, return_inverse=True)[1]
+
+
+PLANTED = {
+    "gaussians": gaussians,
+    "close gaussians": close_gaussians,
+    "skewed": skewed,
+    "rings": rings,
+    "noisy": noisy,
+    "heavy tails": heavy_tails,
+}
+REAL = {"iris": iris, "wine": wine, "breast cancer": breast_cancer, "vehicle": vehicle}
+TABLES = {**PLANTED, **REAL}
+
+
+# Methods: each returns labels of the rows
+
+
+class Fitted(NamedTuple):
+    """Rows, the fit that several methods share, the number of classes, and the seed."""
+
+    X: np.ndarray
+    mixture: DPMixture
+    n_classes: int
+    seed: int
+
+
+def components(fitted):
+    return fitted.mixture.labels_
+
+
+def merged(fitted):
+    return fitted.mixture.merge_components()[fitted.mixture.labels_]
+
+
+def merges(n_components, value):
+    """Groups of components and the largest value of a pair of them, until there is one group.
+
+    The pair with the largest value is merged in each step, and the merged group is the last.
+    """
+    groups = [(component,) for component in range(n_components)]
+    while len(groups) > 1:
+        pairs = list(combinations(groups, 2))
+        values = [value(*pair) for pair in pairs]
+        best = int(np.argmax(values))
+        yield groups, values[best]
+        groups = [*(group for group in groups if group not in pairs[best]), sum(pairs[best], ())]
+    yield groups, -np.inf
+
+
+def merged_while(mixture, value, least):
+    """Labels after the merges of pairs with at least this value."""
+    path = merges(mixture.n_components_, value)
+    return labels_of(mixture, next(groups for groups, largest in path if largest < least))
+
+
+def labels_of(mixture, groups):
+    cluster_of = np.empty(mixture.n_components_, int)
+    for cluster, group in enumerate(groups):
+        cluster_of[list(group)] = cluster
+    return cluster_of[mixture.labels_]
+
+
+def memberships_of(fitted):
+    """A function that returns the memberships of the rows in a group of components."""
+    of_components = fitted.mixture.predict_proba(fitted.X)
+    return cache(lambda group: of_components[:, list(group)].sum(axis=1))
+
+
+def by_entropy(axis, fitted):
+    memberships = memberships_of(fitted)
+
+    @cache
+    def entropy(group):
+        return -xlogy(memberships(group), memberships(group)).sum()
+
+    @cache
+    def decrease(first, second):
+        return entropy(first) + entropy(second) - entropy(first + second)
+
+    path = [groups for groups, _ in merges(fitted.mixture.n_components_, decrease)]
+    if len(path) < 4:
+        return components(fitted)
+    steps = np.arange(len(path))
+    if axis == "merged rows":
+        n_merged = [0]
+        for before, after in pairwise(path):
+            assigned = np.argmax([memberships(group) for group in before], axis=0)
+            n_merged.append(sum(np.count_nonzero(assigned == k) for k in range(len(before)) if before[k] not in after))
+        steps = np.cumsum(n_merged)
+    entropies = np.array([sum(map(entropy, groups)) for groups in path])
+    return labels_of(fitted.mixture, path[elbow(steps, entropies)])
+
+
+def elbow(x, y):
+    """Index of the point, belonging to both, between two straight lines with the smallest squared error."""
+    errors = [error_of_line(x[: i + 1], y[: i + 1]) + error_of_line(x[i:], y[i:]) for i in range(1, len(x) - 1)]
+    return 1 + int(np.argmin(errors))
+
+
+def error_of_line(x, y):
+    return ((np.polyval(np.polyfit(x, y, 1), x) - y) ** 2).sum()
+
+
+def by_misclassification(fitted):
+    memberships = memberships_of(fitted)
+
+    @cache
+    def share(first, second):
+        of_first, of_second = memberships(first), memberships(second)
+        is_first = of_first >= of_second
+        return max(of_first[~is_first].sum() / of_first.sum(), of_second[is_first].sum() / of_second.sum())
+
+    return merged_while(fitted.mixture, share, LEAST_MISCLASSIFIED)
+
+
+def by_ridgeline(fitted):
+    mixture = fitted.mixture
+
+    @cache
+    def moments(group):
+        k = list(group)
+        weights, means = mixture.weights_[k], mixture.components_[k]
+        weight = weights.sum()
+        mean = weights @ means / weight
+        gaps = means - mean
+        squares = mixture.covariances_[k] + gaps[:, :, np.newaxis] * gaps[:, np.newaxis]
+        return weight, mean, np.tensordot(weights, squares, 1) / weight
+
+    @cache
+    def ratio(first, second):
+        return ridge_ratio(moments(first), moments(second))
+
+    return merged_while(mixture, ratio, LEAST_RATIO)
+
+
+def ridge_ratio(first, second):
+    """Density at the lowest point of the ridge line of two Gaussians between modes, divided by that of the lower mode.
+
+    Each Gaussian is its weight, mean and covariance. In the coordinates used the covariances are diagonal, and the
+    second one is the identity.
+    """
+    variances, directions = eigh(first[2], second[2])
+    from_mean, to_mean = first[1] @ directions, second[1] @ directions
+    shares = np.linspace(0.0, 1.0, N_ON_RIDGE)[:, np.newaxis]
+    precisions = (1.0 - shares) / variances
+    line = (precisions * from_mean + shares * to_mean) / (precisions + shares)
+    of_first = np.log(first[0]) - 0.5 * (np.log(variances) + (line - from_mean) ** 2 / variances).sum(axis=1)
+    of_second = np.log(second[0]) - 0.5 * ((line - to_mean) ** 2).sum(axis=1)
+    density = np.logaddexp(of_first, of_second)
+    before, after = np.maximum.accumulate(density), np.maximum.accumulate(density[::-1])[::-1]
+    return np.exp((density - np.minimum(before, after)).min())
+
+
+def coarsened(fitted):
+    rows = np.random.default_rng(fitted.seed).permutation(len(fitted.X))[:N_COARSENED]
+    return DPMixture(random_state=fitted.seed).fit(fitted.X[rows]).predict(fitted.X)
+
+
+def gaussians_by_bic(fitted):
+    X = StandardScaler().fit_transform(fitted.X)
+    models = (GaussianMixture(K, random_state=fitted.seed).fit(X) for K in SIZES)
+    return min(models, key=lambda model: model.bic(X)).predict(X)
+
+
+def hdbscan(fitted):
+    X = StandardScaler().fit_transform(fitted.X)
+    return HDBSCAN(min_cluster_size=min(15, int(0.05 * len(X))), copy=True).fit_predict(X)
+
+
+def k_means(fitted):
+    X = StandardScaler().fit_transform(fitted.X)
+    return KMeans(fitted.n_classes, n_init=10, random_state=fitted.seed).fit_predict(X)
+
+
+METHODS = {
+    "components": components,
+    "merged": merged,
+    "entropy": partial(by_entropy, "merged rows"),
+    "entropy, by number": partial(by_entropy, "number of clusters"),
+    "ridgeline": by_ridgeline,
+    "misclassification": by_misclassification,
+    "coarsened": coarsened,
+    "GaussianMixture by BIC": gaussians_by_bic,
+    "HDBSCAN": hdbscan,
+    "KMeans": k_means,
+}
+if not hasattr(DPMixture, "merge_components"):
+    del METHODS["merged"]
+
+
+def measure(load, methods, seeds):
+    """Adjusted Rand indices, numbers of clusters (n_methods, n_seeds) and seconds (1 + n_methods, n_seeds)."""
+    indices, numbers, seconds = [], [], []
+    for seed in seeds:
+        X, known = load(seed)
+        scored = known != BACKGROUND
+        start = time.perf_counter()
+        mixture = DPMixture(random_state=seed).fit(X)
+        times = [time.perf_counter() - start]
+        fitted = Fitted(X, mixture, len(np.unique(known[scored])), seed)
+        found = []
+        for method in methods:
+            start = time.perf_counter()
+            found.append(METHODS[method](fitted))
+            times.append(time.perf_counter() - start)
+        indices.append([adjusted_rand_score(known[scored], labels[scored]) for labels in found])
+        numbers.append([len(np.unique(labels[labels >= 0])) for labels in found])
+        seconds.append(times)
+    return np.transpose(indices), np.transpose(numbers), np.transpose(seconds)
+
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES)
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    add_write(parser)
+    options = parser.parse_args()
+    means, medians = {}, {}
+    with threadpool_limits(1):
+        measure(iris, options.methods, [0])  # compile the kernels
+        title("Adjusted Rand index, mean of the seeds (numbers of clusters)")
+        begin_table(("data", *options.methods))
+        for name in options.tables:
+            indices, numbers, seconds = measure(TABLES[name], options.methods, options.seeds)
+            means[name], medians[name] = indices.mean(axis=1), np.median(seconds, axis=1)
+            cells = zip(means[name], numbers, strict=True)
+            row((name, *(f"{mean:.2f} ({', '.join(map(str, of_seeds))})" for mean, of_seeds in cells)))
+    for text, group in {"planted shapes": PLANTED, "tables": REAL}.items():
+        if chosen := [means[name] for name in group if name in means]:
+            row((f"mean of {text}", *(f"{mean:.3f}" for mean in np.mean(chosen, axis=0))))
+    title("Seconds, median of the seeds: the shared fit, and what a method takes beyond it")
+    begin_table(("data", "DPMixture", *options.methods))
+    for name, of_methods in medians.items():
+        row((name, *(f"{value:.2f}" for value in of_methods)))
+    finish(options, notes=f"{len(options.seeds)} seeds each; one core.")
