@@ -68,7 +68,8 @@ def _parameters(display, names):
     }[display]
 
 
-DISPLAYS = [name for name in inspection.__all__ if hasattr(getattr(inspection, name), "plot")]
+# MergesDisplay has numbers only
+DISPLAYS = [name for name in inspection.__all__ if hasattr(getattr(inspection, name), "plot") and name[:6] != "Merges"]
 
 
 def _names_in(value):

@@ -4,16 +4,19 @@ import pytest
 from skmanifold import DPMixture, ExponentialFamilyMixture
 from skmanifold.inspection import MergesDisplay
 
-X = np.random.default_rng(0).normal(size=(120, 2)) + np.repeat([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]], 40, axis=0)
-LABELS = np.arange(120) // 20  # two components in each group
+RNG = np.random.default_rng(0)
+X = np.exp(0.8 * RNG.normal(size=(240, 2))) + np.repeat([[0.0, 0.0], [12.0, 0.0], [0.0, 12.0]], 80, axis=0)
 
 
-def six_components():
-    return DPMixture(init=LABELS, max_iter=1, burn_in=0, random_state=0).fit(X)
+def many_components():
+    """Several components in each of three groups with long tails."""
+    mixture = DPMixture(max_iter=40, random_state=0).fit(X)
+    assert mixture.n_components_ > 4
+    return mixture
 
 
 def test_branches_are_the_merges_of_the_estimator():
-    mixture = six_components()
+    mixture = many_components()
     display = MergesDisplay.from_estimator(mixture)
     K = mixture.n_components_
     assert display.linkage.shape == (K - 1, 4)
@@ -28,13 +31,12 @@ def test_branches_are_the_merges_of_the_estimator():
 
 @pytest.mark.parametrize("n_clusters", [1, 2])
 def test_the_line_crosses_as_many_branches_as_there_are_clusters(n_clusters):
-    mixture = six_components()
+    mixture = many_components()
     display = MergesDisplay.from_estimator(mixture, n_clusters=n_clusters, color="black")
     (line,) = [line for line in display.ax_.lines if line.get_color() == "black"]
     height = line.get_ydata()[0]
-    (paths,) = [paths for paths in [display.ax_.collections] if paths]
-    sides = [path.vertices[[0, 1, 2, 3], 1] for branch in paths for path in branch.get_paths()]
-    crossed = sum((a < height < b) + (d < height < c) for a, b, c, d in sides)
+    sides = [path.vertices[[0, 1, 2, 3], 1] for branches in display.ax_.collections for path in branches.get_paths()]
+    crossed = sum(int(a < height < b) + int(d < height < c) for a, b, c, d in sides)
     assert crossed == (n_clusters if n_clusters > 1 else 0)
 
 
@@ -42,4 +44,4 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"merge_components, such as DPMixture; ExponentialFamilyMixture has none"):
         MergesDisplay.from_estimator(ExponentialFamilyMixture(2, emission="gaussian", max_iter=4).fit(X))
     with pytest.raises(ValueError, match="at least two components"):
-        MergesDisplay.from_estimator(DPMixture(init=np.zeros(120, int), max_iter=1, random_state=0).fit(0.1 * X[:2]))
+        MergesDisplay.from_estimator(DPMixture(random_state=0).fit(RNG.normal(size=(30, 1))))
