@@ -15,6 +15,7 @@ from ..utils._conditions import Array, Integer, Sizes
 
 _MOST_DRAWS = 100  # from which memberships are computed
 _LEAST_OVERLAP = 0.03  # of one cluster
+_LEAST_SIZE = 15, 0.02  # of a cluster, in rows and as a share of all: the smaller number
 _LEAST_VALLEY = 2.5  # of two clusters, in standard deviations of the numbers of rows
 _N_PLACES = 81  # between the medians of two clusters, at which rows are counted
 _WIDTH = 0.25  # of the range of counted rows, as a share of the distance of the medians
@@ -25,7 +26,7 @@ class Merges(NamedTuple):
 
     pairs: Annotated[np.ndarray, Array("int64", "n_merges 2", low=0)]  # clusters that are merged
     overlaps: Annotated[np.ndarray, Array("float64", "n_merges", low=0)]
-    n_chosen: Annotated[int, Integer(low=0)]  # merges of overlapping clusters without a valley
+    n_chosen: Annotated[int, Integer(low=0)]  # merges of overlapping clusters without a valley, and of small ones
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         n_merges = len(self.pairs)
@@ -50,10 +51,11 @@ def merge_components(labels: np.ndarray, draws: np.ndarray, chosen: np.ndarray, 
 
     `labels`, (n_rows,), are the components of rows, `draws`, (n_draws, n_rows), drawn partitions, and `terms`, (n, K),
     logs of weights times densities of the `chosen` rows, (n,), of which each component has some. After the last merge
-    of overlapping clusters without a valley, all others follow: the pair with the smallest product of the mean log odds
-    of its rows and of the rows of the smaller cluster.
+    of overlapping clusters without a valley, small clusters are merged with others, and then the others: the pair with
+    the smallest product of the mean log odds of its rows and of the rows of the smaller cluster.
     """
-    K = terms.shape[1]
+    K, (n_least, share) = terms.shape[1], _LEAST_SIZE
+    least = min(n_least, share * len(terms))
     shares = _memberships(labels, draws, chosen, K)
     labels, own = labels[chosen], np.eye(K)[labels[chosen]]
     together, sizes, n_rows = shares.T @ shares, shares.sum(axis=0), own.sum(axis=0)
@@ -65,6 +67,7 @@ def merge_components(labels: np.ndarray, draws: np.ndarray, chosen: np.ndarray, 
     for step in range(K - 1):
         i, j = (alive[own] for own in np.triu_indices(len(alive), 1))
         overlaps = together[i, j] / np.minimum(sizes[i], sizes[j])
+        costs = np.minimum(n_rows[i], n_rows[j]) * apart[i, j]
         if n_chosen is None:
             order = np.argsort(-overlaps, kind="stable")
             for best in order[overlaps[order] >= _LEAST_OVERLAP]:
@@ -75,9 +78,11 @@ def merge_components(labels: np.ndarray, draws: np.ndarray, chosen: np.ndarray, 
                 if valleys[pair] < _LEAST_VALLEY:
                     break
             else:
-                n_chosen = step
+                is_small = np.minimum(n_rows[i], n_rows[j]) < least
+                best = np.argmin(np.where(is_small, costs, np.inf))
+                n_chosen = None if is_small.any() else step
         if n_chosen is not None:
-            best = np.argmin(np.minimum(n_rows[i], n_rows[j]) * apart[i, j])
+            best = np.argmin(costs)
         a, b = i[best], j[best]
         found.append((numbers[a], numbers[b], overlaps[best]))
         apart[a] = apart[:, a] = np.average(apart[[a, b]], axis=0, weights=n_rows[[a, b]])

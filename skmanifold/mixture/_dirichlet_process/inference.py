@@ -190,14 +190,16 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
 
         The pair with the largest overlap is merged, if it is at least 0.03 and there is no valley: rows are counted in
         ranges of the log odds of the two clusters, and a valley has 2.5 standard deviations fewer rows than both sides.
-        This is repeated with the merged clusters.
+        This is repeated with the merged clusters. Then clusters with less than 15 rows, or 2% of the rows if that is
+        less, are merged with others. Groups of counts and codes in few columns may overlap without a valley, and are
+        joined too.
 
         Parameters
         ----------
         n_clusters : int, default=None
-            Number of clusters; None is that after the last merge above. Otherwise merges stop earlier, or continue with
-            the pairs for which the product of the mean log odds of their rows and of the rows of the smaller cluster is
-            smallest.
+            Number of clusters; None is that after the last merge above. Otherwise merges stop earlier, or continue, as
+            for small clusters, with the pair for which the product of the mean log odds of its rows and of the number
+            of rows of the smaller cluster is smallest.
 
         Returns
         -------

@@ -41,6 +41,7 @@ def test_planted_groups_are_clusters(groups, least, seed):
     clusters = mixture.merge_components()
     assert clusters.shape == (mixture.n_components_,)
     assert adjusted_rand_score(y, clusters[mixture.labels_]) > least
+    assert np.bincount(clusters[mixture.labels_]).min() >= min(15, 0.02 * len(y))
     if groups is not close_groups:
         assert adjusted_rand_score(y, mixture.labels_) < 0.7
 
