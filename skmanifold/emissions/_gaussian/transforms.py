@@ -207,10 +207,12 @@ class TransformsColumns(Family):
 
     def _with_powers(self, powers: np.ndarray) -> Any:
         """The family, and rows if it has some, with other powers; those of the last pass are often the same."""
-        last = self._last_given
-        family = self if last is None or last[0][-1] is not getattr(self, "data", None) else last[1]
-        if self.transform is None or np.array_equal(family._powers, powers):
-            return family
+        last, own = self._last_given, getattr(self, "data", None)
+        known = [self] if last is None or last[0][-1] is not own else [self, last[1]]
+        for family in known:  # this one first: rows that are transformed again are rounded otherwise
+            if self.transform is None or np.array_equal(family._powers, powers):
+                return family
+        assert self.transform is not None
         return self._with_transform(self.transform.with_powers(powers))
 
     def with_drawn_power(self, labels: np.ndarray, statistics: Any, rng: np.random.Generator, workers: Workers) -> Any:

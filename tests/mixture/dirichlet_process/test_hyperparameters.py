@@ -158,6 +158,26 @@ def test_powers_have_their_distribution_given_the_partition(kind, width):
     assert_agrees(summarize([[own.mean(), (own**2).mean()] for own in batches]), expected)
 
 
+@pytest.mark.parametrize("kind", ["full", "diag"])
+def test_rows_of_a_power_do_not_depend_on_the_powers_before(kind):
+    """Chains in several threads use one family, which keeps the rows of the last power."""
+    rng = np.random.default_rng(0)
+    X = np.exp(rng.normal(size=(50, 2)))
+    emission = Gaussian(kind, transform=[0.3, 0.7])
+    rows = emission.read(DPMixture(), X, reset=True)
+    family = emission.bind(rows, 1)
+    clusters = family.with_hyperprior(("transform",), family).clusters(rows)
+    start = clusters.no_statistics(1)
+    vectors = {powers: start.hyperparameters.copy() for powers in ((0.3, 0.7), (1.2, 0.1), (0.9, 0.2))}
+    for powers, vector in vectors.items():
+        vector[-2:] = powers
+    first = {}
+    for powers in ((0.3, 0.7), (1.2, 0.1), (0.3, 0.7), (0.9, 0.2), (1.2, 0.1), (1.2, 0.1), (0.3, 0.7)):
+        given = clusters.given(start._replace(hyperparameters=vectors[powers].copy()))
+        np.testing.assert_array_equal(given.data[0], first.setdefault(powers, given.data[0]))
+        np.testing.assert_array_equal(given.transform.powers, powers)
+
+
 def test_predictions_have_the_powers_of_their_draws():
     X = np.exp(np.random.default_rng(0).normal(size=(60, 1)))
     mixture = DPMixture(Gaussian("diag", transform="auto"), max_iter=60, random_state=0).fit(X)
