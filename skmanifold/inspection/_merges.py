@@ -10,7 +10,6 @@ from scipy.cluster.hierarchy import dendrogram, fcluster
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..utils._typing import ArrayLike
 from ._axes import AGAINST, QUIET, Axes, group_colors, one_panel, pyplot
 
 _MOST_UPRIGHT = 8  # names of components that are not turned
@@ -134,9 +133,8 @@ class MergesDisplay:
         return self
 
 
-def _linkage(pairs: ArrayLike) -> np.ndarray:
+def _linkage(pairs: np.ndarray) -> np.ndarray:
     """Merges with their heights and numbers of components."""
-    pairs = np.asarray(pairs)
     counts = np.ones(2 * len(pairs) + 1)
     for step, pair in enumerate(pairs):
         counts[len(pairs) + 1 + step] = counts[pair].sum()

@@ -19,14 +19,12 @@ from ...utils._threads import Workers
 from .._base import NoModeError
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays, TokenCounts
-from .._rounding import within_cells
 from .._seeds import cluster_rows
 from .._statistics import occupied
 from .hyperparameters import FreeNumbers, Hyperprior, NormalPrior, PriorNumbers
 from .kernels import add_labelled_products, add_products, add_shared_products
 from .missing_kernels import count_labelled_missing, count_shared_missing
-from .rounded_kernels import draw_in_cells, log_means
-from .transforms import TransformsColumns
+from .rounded import RoundsColumns
 
 _N_PROBES = 2  # random vectors that check whether factors belong to covariances
 _TOLERANCE = 0.01  # allows for rounding errors with condition numbers up to 1e12
@@ -125,7 +123,7 @@ class Posterior(NamedTuple):
     degrees: np.ndarray  # of freedom: (G,), or of each variance
 
 
-class GaussianFamily(TransformsColumns):
+class GaussianFamily(RoundsColumns):
     """Base class of Gaussian families: statistics are sizes, sums, and sums of products about an origin.
 
     The origin, (d,), is a point near the rows, which reduces rounding errors.
@@ -139,7 +137,6 @@ class GaussianFamily(TransformsColumns):
     _posterior: Callable[..., Posterior]
     _with_covariances: Callable[..., np.ndarray]  # rows of normal variates, with covariances of labels
     _shaped: Callable[..., np.ndarray]  # covariances as fitted attributes
-    _tangents: Callable[..., tuple]  # points of cells; slopes, bounds of precisions and log densities there
     _data_again: Callable[[], Any]
     log_marginal_of: Callable[..., Callable[[PriorNumbers], float]]
     total_precision: Callable[..., np.ndarray]
@@ -148,9 +145,6 @@ class GaussianFamily(TransformsColumns):
     shares_covariance = False  # whether all components have the same
     origin: Annotated[np.ndarray, Array("float64", "n_dimensions")]
     prior: Saved[NormalPrior]
-    # Widths of the cells to which numbers were rounded, zero for exact columns; None if all are exact
-    resolution: Saved[Annotated[np.ndarray, Array("float64", "n_dimensions", low=0)] | None]
-    _bounds: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # of cells of rows, and first numbers within them
     _width: Annotated[int, Integer(low=1)]
     word_vectors: Lacking[Annotated[np.ndarray, Array("float64", "n_tokens n_dimensions")] | None] = None
     # Counts of the word vectors in the data of the fit
@@ -231,34 +225,6 @@ class GaussianFamily(TransformsColumns):
                 products[..., 0] += (sizes[..., np.newaxis] - missing[0]) * variances
 
         return super().sum_blocks(n_rows, first_block, add_with_cells)
-
-    @property
-    def unrounded(self) -> Any:
-        """The same family for exact numbers; False if these are exact."""
-        if self.resolution is None:
-            return False
-        other = copy(self)
-        other.resolution = None
-        return other
-
-    def add_log_bounds(self, rows: DenseRows, first: int, stop: int, parameters: Any, out: np.ndarray) -> None:
-        """Add logs of bounds of the probabilities of the observed cells, divided by their volumes."""
-        lows, highs, _ = self._bounds_of(rows.values[first:stop])
-        for k in range(len(parameters.means)):
-            points, *of_bound, heights = self._tangents(lows, highs, np.full(len(lows), k, np.int32), parameters)
-            out[:, k] += heights + np.nansum(log_means(lows - points, highs - points, *of_bound), axis=1)
-
-    def propose_in_cells(
-        self, rows: DenseRows, labels: np.ndarray, parameters: Any, key: np.uint64, numbers: np.ndarray
-    ) -> np.ndarray:
-        """Replace rows by numbers within their cells; returns logs of acceptance probabilities."""
-        lows, highs, _ = self._bounds_of(rows.values)
-        points, slopes, precisions, heights = self._tangents(lows, highs, labels, parameters)
-        of_rows = np.arange(len(labels)), points + slopes / precisions, precisions, fold_in_each(key, numbers)
-        draw_in_cells(0, len(labels), lows, highs, *of_rows, rows.values)
-        steps = rows.values - points
-        *_, reached = self._tangents(rows.values, rows.values, labels, parameters)
-        return reached - heights - np.nansum(steps * (slopes - 0.5 * precisions * steps), axis=1)
 
     def feature_variances(self, parameters: Any) -> np.ndarray:
         """Variances of the features within components, summed over components."""
@@ -348,9 +314,11 @@ class GaussianFamily(TransformsColumns):
     def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64, workers: Workers) -> Any:
         """Statistics with other hyperparameters and numbers within cells, drawn given the partition."""
         if self.hyperprior is not None:
-            given, rng = self.given(statistics), np.random.default_rng(int(subkey(key, _OF_POWERS)))
-            if self.hyperprior.draws_powers and rng.random() < _SHARE_OF_POWERS:
-                return given.with_drawn_power(labels, statistics, rng, workers)
+            given = self.given(statistics)
+            if self.hyperprior.draws_powers:
+                rng = np.random.default_rng(int(subkey(key, _OF_POWERS)))
+                if rng.random() < _SHARE_OF_POWERS:
+                    return given.with_drawn_power(labels, statistics, rng, workers)
             vector = self.hyperprior.drawn(given, statistics, self._least_degrees, key)
             statistics = statistics._replace(hyperparameters=vector)
         if not len(statistics.values):
@@ -384,38 +352,6 @@ class GaussianFamily(TransformsColumns):
             return self
         of_prior = self.prior, self._powers, self._least_degrees
         return self._with_vector(self.hyperprior.drawn_from_prior(*of_prior, key))
-
-    def _bounds_of(self, values: np.ndarray) -> Any:
-        """Lower and upper bounds of the cells of rows, and first numbers, spread over these; None if all are exact."""
-        if self.resolution is None:
-            return None
-        X, half = self._inverse(values), 0.5 * self.resolution
-        found = X - half, X + half, within_cells(X, self.resolution)
-        return found if self.transform is None else tuple(map(self.transform.forward, found))
-
-    @property
-    def _first_values(self) -> np.ndarray:
-        """Numbers within the cells of all rows; empty if all columns are exact."""
-        return np.empty((0, self.n_features)) if self._bounds is None else self._bounds[2]
-
-    def _variances_of_cells(self) -> np.ndarray | None:
-        """Variances of uniform numbers within cells, which predictive distributions have in addition, (d,)."""
-        if self.resolution is None:
-            return None
-        slopes = 1.0 if self.transform is None else self.transform.slope / self.transform.scale  # at the median
-        return (self.resolution * slopes) ** 2 / 12.0
-
-    def of_rounded(self, parameters: GaussianParameters) -> GaussianParameters:
-        """Parameters of the distributions of rounded numbers, given those of the numbers within their cells."""
-        covariances = self._rounded(parameters.covariances)
-        return self._parameters(parameters.means - self.origin, covariances)
-
-    def _rounded(self, covariances: np.ndarray) -> np.ndarray:
-        """Covariances of rounded numbers, given those of the numbers within their cells."""
-        variances = self._variances_of_cells()
-        if variances is None:
-            return covariances
-        return covariances + (np.diag(variances) if self.has_matrices else variances)
 
     def _with_vector(self, vector: np.ndarray) -> Any:
         assert self.hyperprior is not None

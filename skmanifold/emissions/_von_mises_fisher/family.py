@@ -305,8 +305,10 @@ class VonMisesFisherFamily(Family):
 
     def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64, workers: Workers) -> Any:
         """In some passes statistics with another mean cosine, drawn given the partition; uniform in the prior."""
+        if not self.draws_cosine:
+            return statistics
         rng = np.random.default_rng(int(key))
-        if not self.draws_cosine or rng.random() >= _SHARE_OF_COSINES:
+        if rng.random() >= _SHARE_OF_COSINES:
             return statistics
 
         def log_density(value: float) -> float:
