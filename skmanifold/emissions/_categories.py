@@ -16,6 +16,7 @@ from ..utils._njit import njit, njit_part
 from ..utils._threads import ONE, Workers, split_by_task, split_range
 from . import kernels
 from ._codes import Table
+from ._family import averaged
 from ._linear import LinearFamily
 from ._linear_kernels import add_entries, add_linear_scores, log_bayes_factor_of_counts, multiply_rising
 from ._linear_rows import LinearRows, refuse_fractions
@@ -397,10 +398,10 @@ class CategoryFamily(LinearFamily):
         workers.run(draw_columns, [(first, stop, *arguments) for first, stop in tasks])
         return out
 
-    def expected(self, statistics: Arrays) -> dict[str, Any]:
+    def expected(self, statistics: Arrays, shares: np.ndarray | None = None) -> dict[str, Any]:
         """Posterior means as fitted attributes."""
         cells, totals = self._posterior(statistics)
-        return self._attributes(cells / self._spread(totals))
+        return averaged(self._attributes(cells / self._spread(totals)), shares)
 
     def log_marginals(self, statistics: CategoryCounts) -> np.ndarray:
         """Log probability of the tokens of each label, in their order."""

@@ -49,21 +49,27 @@ class ColumnDistributions:
 
     n_categories: list[int]
 
-    def typical(self) -> np.ndarray:
-        """A typical value of each column in each component: the mean of numbers, the most probable code.
+    def typical(self, shares: np.ndarray) -> np.ndarray:
+        """A typical value of each column in each cluster of components: the mean of numbers, the most probable code.
+
+        Parameters
+        ----------
+        shares : ndarray of shape (n_clusters, K)
+            Weights of the components in each cluster.
 
         Returns
         -------
-        values : ndarray of shape (K, n_columns)
+        values : ndarray of shape (n_clusters, n_columns)
         """
         raise NotImplementedError
 
     def information(self, weights: np.ndarray) -> np.ndarray:
-        """Mutual information of each column and the component.
+        """Mutual information of each column and the cluster.
 
         Parameters
         ----------
-        weights : ndarray of shape (K,)
+        weights : ndarray of shape (n_clusters, K)
+            Weights of the components in each cluster.
 
         Returns
         -------
@@ -146,12 +152,12 @@ class Tokens(ColumnDistributions):
         self.probabilities = probabilities
         self.n_categories = [0] * probabilities.shape[1]
 
-    def typical(self) -> np.ndarray:
+    def typical(self, shares: np.ndarray) -> np.ndarray:
         """Probabilities of the columns."""
-        return self.probabilities
+        return shares @ self.probabilities
 
     def information(self, weights: np.ndarray) -> np.ndarray:
-        """The contribution of each column to the information of a token about its component."""
+        """The contribution of each column to the information of a token about its cluster."""
         return information_of_categories(weights, self.probabilities)
 
 
@@ -169,19 +175,19 @@ class IndependentNumbers(CellDistribution):
         self.variances = variances
         self.n_categories = [0] * means.shape[1]
 
-    def typical(self) -> np.ndarray:
+    def typical(self, shares: np.ndarray) -> np.ndarray:
         """Means."""
-        return self.means
+        return shares @ self.means
 
     def information(self, weights: np.ndarray) -> np.ndarray:
-        """Mutual information of each column and the component, estimated from drawn rows."""
-        shares = weights / weights.sum()
+        """Mutual information of each column and the cluster, estimated from drawn rows."""
+        weights = weights / weights.sum()
+        shares = weights.sum(axis=0)
         evenly = (np.arange(_N_DRAWN) + 0.5) / _N_DRAWN
         labels = np.searchsorted(np.cumsum(shares)[:-1], evenly).astype(np.int32)
         rows = self.drawn(np.full((_N_DRAWN, len(self.n_categories)), np.nan), labels, _KEY, 0)
-        used = shares > 0.0
-        columns = (self.log_densities_of_column(j, column)[:, used] for j, column in enumerate(rows.T))
-        return np.array([mutual_information(of_column, np.log(shares[used])) for of_column in columns])
+        columns = (self.log_densities_of_column(j, column) for j, column in enumerate(rows.T))
+        return np.array([mutual_information(of_column, weights) for of_column in columns])
 
     def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
         """Log densities of values of one column given each component.
@@ -292,7 +298,7 @@ class TransformedCells(IndependentNumbers):
         return logs + of_column.log_derivatives(X)[:, np.newaxis]
 
     def information(self, weights: np.ndarray) -> np.ndarray:
-        """Mutual information of each column and the component, which monotone functions do not change."""
+        """Mutual information of each column and the cluster, which monotone functions do not change."""
         return self.cells.information(weights)
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
@@ -324,12 +330,12 @@ class CategoryCells(CellDistribution):
         starts = np.concatenate(([0], np.cumsum(self.n_categories)))
         self.tables = np.ascontiguousarray(np.concatenate(probabilities, axis=1)), starts
 
-    def typical(self) -> np.ndarray:
+    def typical(self, shares: np.ndarray) -> np.ndarray:
         """The most probable codes."""
-        return np.stack([column.argmax(axis=1) for column in self.probabilities], axis=1)
+        return np.stack([(shares @ column).argmax(axis=1) for column in self.probabilities], axis=1)
 
     def information(self, weights: np.ndarray) -> np.ndarray:
-        """Mutual information of each column and the component."""
+        """Mutual information of each column and the cluster."""
         return np.array([information_of_categories(weights, column).sum() for column in self.probabilities])
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
@@ -349,9 +355,9 @@ class EventCells(CategoryCells):
         self.ones = np.ascontiguousarray(ones)
         self.tables = (self.ones,)
 
-    def typical(self) -> np.ndarray:
+    def typical(self, shares: np.ndarray) -> np.ndarray:
         """Probabilities of a one."""
-        return self.ones
+        return shares @ self.ones
 
 
 class JoinedCells(CellDistribution):
@@ -364,9 +370,9 @@ class JoinedCells(CellDistribution):
             for column, n in zip(place, part.n_categories, strict=True):
                 self.n_categories[column] = n
 
-    def typical(self) -> np.ndarray:
+    def typical(self, shares: np.ndarray) -> np.ndarray:
         """Typical values of each block."""
-        return scattered(self.places, [part.typical() for part in self.parts])
+        return scattered(self.places, [part.typical(shares) for part in self.parts])
 
     def point_masses(self) -> list[tuple[int, float, np.ndarray]]:
         """Probabilities of values of each block."""
@@ -374,7 +380,7 @@ class JoinedCells(CellDistribution):
         return [(int(place[column]), *mass) for part, place in pairs for column, *mass in part.point_masses()]
 
     def information(self, weights: np.ndarray) -> np.ndarray:
-        """Mutual information of each column and the component."""
+        """Mutual information of each column and the cluster."""
         return scattered(self.places, [part.information(weights)[np.newaxis] for part in self.parts])[0]
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
@@ -413,18 +419,22 @@ def _incomplete(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return patterns, rows[np.argsort(patterns[rows], kind="stable")]
 
 
-def mutual_information(log_densities: np.ndarray, log_weights: np.ndarray) -> float:
-    """Mean over rows of the divergence of p(component | row) from p(component), given log densities (n_rows, K).
+def mutual_information(log_densities: np.ndarray, weights: np.ndarray) -> float:
+    """Mean over rows of the divergence of p(cluster | row) from p(cluster), given log densities (n_rows, K).
 
-    If the rows are drawn from the mixture, this estimates the mutual information without bias.
+    `weights`, (n_clusters, K), are those of the components in each cluster; the sum is one. If the rows are drawn from
+    the mixture, this estimates the mutual information without bias.
     """
-    log_joint = log_densities + log_weights
-    log_posterior = log_joint - logsumexp(log_joint, axis=1, keepdims=True)
+    weights = weights[weights.any(axis=1)]
+    of_clusters = (logsumexp(log_densities[:, own > 0.0] + np.log(own[own > 0.0]), axis=1) for own in weights)
+    log_joint = np.stack(list(of_clusters), axis=1)
+    log_posterior, log_weights = log_joint - logsumexp(log_joint, axis=1, keepdims=True), np.log(weights.sum(axis=1))
     terms = np.exp(log_posterior) * np.where(np.isfinite(log_posterior), log_posterior - log_weights, 0.0)
     return max(0.0, float(terms.sum(axis=1).mean()))
 
 
 def information_of_categories(weights: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """The contribution of each category to its information about the component, (n_categories,)."""
-    shares = weights / weights.sum()
+    """The contribution of each category to its information about the cluster, (n_categories,)."""
+    shares = weights.sum(axis=1) / weights.sum()
+    probabilities = weights @ probabilities / np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     return shares @ rel_entr(probabilities, shares @ probabilities)

@@ -178,18 +178,20 @@ class Family(BoundRows):
         """
         return self.mode(statistics)
 
-    def expected(self, statistics: Any) -> dict[str, np.ndarray]:
+    def expected(self, statistics: Any, shares: np.ndarray | None = None) -> dict[str, Any]:
         """Posterior means as fitted attributes: ``components_``, (K, n_features), and others.
 
         Parameters
         ----------
         statistics : NamedTuple
+        shares : ndarray of shape (n_clusters, K), default=None
+            Shares of the components in clusters, of which the attributes are; None is a cluster for each component.
 
         Returns
         -------
         attributes : dict of str to ndarray
         """
-        return self.attributes(self.mean(statistics))
+        return averaged(self.attributes(self.mean(statistics)), shares)
 
     def cell_attributes(self, statistics: Any) -> dict[str, Any]:
         """Posterior means as attributes for `cell_distribution`; covariances are always finite.
@@ -296,6 +298,16 @@ class Family(BoundRows):
             sizes = {"n_components": self.n_components, "n_dimensions": self.n_features}
             sizes["n_statistics"] = getattr(self, "n_statistics", self.n_features)
             check(self.parameters_type, parameters, "parameters", sizes)
+
+
+def averaged(attributes: dict[str, Any], shares: np.ndarray | None) -> dict[str, Any]:
+    """Attributes of clusters that are means over their components, with `shares`, (n_clusters, K), of these."""
+    if shares is None:
+        return attributes
+    return {
+        name: [shares @ column for column in of_each] if isinstance(of_each, list) else shares @ of_each
+        for name, of_each in attributes.items()
+    }
 
 
 def rows_for(family: Any, rows: Any) -> Any:

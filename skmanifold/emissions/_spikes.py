@@ -22,6 +22,7 @@ from ._codes import category_table
 from ._columns.family import ColumnParameters, ColumnsFamily
 from ._columns.rows import ColumnRows, vectors_of
 from ._dense_rows import DenseRows, read_dense
+from ._family import averaged
 from ._gaussian.base import GaussianFamily
 from ._gaussian.emission import Gaussian
 from ._rounding import cell_width
@@ -201,9 +202,9 @@ class SpikedFamily(ColumnsFamily):
         """The fitted attribute ``components_``, means over spikes and other numbers, (K, n_features)."""
         return {"components_": np.hstack(self.columns_of(self.attributes_of_blocks(parameters)))}
 
-    def expected(self, statistics: Any) -> dict[str, Any]:
+    def expected(self, statistics: Any, shares: np.ndarray | None = None) -> dict[str, Any]:
         """Posterior means of the columns, (K, n_features)."""
-        return {"components_": np.hstack(self.columns_of(self.expected_of_blocks(statistics)))}
+        return averaged({"components_": np.hstack(self.columns_of(self.expected_of_blocks(statistics)))}, shares)
 
     def cell_distribution(self, attributes: dict[str, dict[str, Any]]) -> SpikedCells:
         """The distributions of single cells, given attributes of each block."""

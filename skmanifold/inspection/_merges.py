@@ -44,7 +44,7 @@ class MergesDisplay:
     >>> from skmanifold.inspection import MergesDisplay
     >>> mixture = DPMixture(random_state=0).fit(load_iris().data)
     >>> display = MergesDisplay.from_estimator(mixture)
-    >>> len(display.linkage) == mixture.n_components_ - 1
+    >>> len(display.linkage) == len(mixture.component_clusters_) - 1
     True
     """
 
@@ -63,7 +63,7 @@ class MergesDisplay:
         estimator : estimator instance
             Fitted estimator with a method `merge_components`.
         n_clusters : int, default=None
-            Number of clusters at the dashed line; None is that of `merge_components`.
+            Number of clusters at the dashed line; None is that of ``clusters="merged"``.
         ax : matplotlib axes, default=None
             Axes to draw on. None creates a new figure.
         **line_kwargs
@@ -87,12 +87,12 @@ class MergesDisplay:
             )
         check_is_fitted(estimator)
         mixture: Any = estimator
-        clusters = mixture.merge_components(n_clusters)
-        if mixture.n_components_ == 1:
+        merged = mixture.merge_components("merged" if n_clusters is None else n_clusters)
+        K = len(merged.component_clusters_)
+        if K == 1:
             raise ValueError("MergesDisplay needs at least two components; the fit has one.")
-        sizes = np.bincount(mixture.labels_, minlength=mixture.n_components_)
-        linkage = _linkage(mixture._merges.pairs)
-        return cls(linkage=linkage, sizes=sizes, n_clusters=int(clusters.max()) + 1).plot(ax=ax, **line_kwargs)
+        sizes, linkage = np.bincount(mixture.component_labels_, minlength=K), _linkage(mixture._merges.pairs)
+        return cls(linkage=linkage, sizes=sizes, n_clusters=merged.n_components_).plot(ax=ax, **line_kwargs)
 
     def plot(self, ax: Axes | None = None, **line_kwargs: Any) -> Self:
         """Plot the dendrogram.

@@ -39,11 +39,15 @@ class SummarizesClusters(MixtureInference):
         """What the sizes of clusters are called, the sizes, (K,), and drawn ones in the same order, (n_draws, K)."""
         raise NotImplementedError
 
+    def _weights_in_clusters(self) -> np.ndarray:
+        """Weights of the components in each cluster, (n_clusters, K): of one component in its own."""
+        return np.diag(self.weights_)
+
     def cluster_summary(self, feature_names: ArrayLike | None = None) -> ClusterSummary:
         r"""Sizes and typical rows of the clusters, and the columns that separate them, as data frames.
 
-        The clusters are the components of the estimate; with a Dirichlet process those of the point partition
-        ``labels_``. The mutual information of a column and the cluster,
+        The clusters are the components of the estimate; with a Dirichlet process those of ``labels_``, which may have
+        several components. The mutual information of a column and the cluster,
 
         .. math:: I_j = \sum_k w_k \int f_{kj}(x) \log \frac{f_{kj}(x)}{\sum_l w_l f_{lj}(x)} \, dx,
 
@@ -98,6 +102,8 @@ class SummarizesClusters(MixtureInference):
         pd = optional_module("pandas", "cluster_summary", "demo")
         names = column_names(self, self.n_features_in_, feature_names)
         name, sizes, draws = self._sizes_of_clusters()
+        weights = self._weights_in_clusters()
+        shares = weights / np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(float).tiny)
         clusters: dict[str, Any] = {name: sizes}
         if len(draws):  # quantiles are drawn values, and so are whole numbers if draws are
             quantiles = np.quantile(draws, list(QUANTILES.values()), axis=0, method="inverted_cdf")
@@ -109,14 +115,14 @@ class SummarizesClusters(MixtureInference):
             clusters["typical_row"] = rows if (rows >= 0).all() else pd.arrays.IntegerArray(rows, rows < 0)
         with limit_threads("blas"):  # other numbers of threads round otherwise
             cells: Any = self._estimate.columns(self._family)
-            information = np.empty(0) if cells is None else cells.information(sizes)
-            typical: Any = None if cells is None else cells.typical()
+            information = np.empty(0) if cells is None else cells.information(weights)
+            typical: Any = None if cells is None else cells.typical(shares)
             masses = [] if cells is None else cells.point_masses()
         order = np.argsort(-information, kind="stable")
         shown: dict[Any, Any] = {}
         for j in order:
             shown[names[j]] = self._typical_of(j, typical[:, j])
-            shown |= {f"{names[j]} = {value:g}": shares for column, value, shares in masses if column == j}
+            shown |= {f"{names[j]} = {value:g}": shares @ mass for column, value, mass in masses if column == j}
         columns = pd.DataFrame({"mutual_information": information[order]}, index=[names[j] for j in order])
         frame = pd.concat((pd.DataFrame(clusters), pd.DataFrame(shown, index=range(len(sizes)))), axis=1)
         return ClusterSummary(frame.iloc[np.argsort(-sizes, kind="stable")], columns)

@@ -221,6 +221,7 @@ class DPCategoricalMixture(DPMixture):
         concentration_prior: ArrayLike = (1.0, 1.0),
         category_prior: float = 0.5,
         init: Literal["auto"] | int | ArrayLike = "auto",
+        clusters: Literal["merged", "components"] | int = "components",
         min_categories: int | ArrayLike | None = None,
         handle_unknown: Literal["error", "ignore"] = "error",
         max_iter: int = 200,
@@ -243,6 +244,7 @@ class DPCategoricalMixture(DPMixture):
         self.concentration_prior = concentration_prior
         self.category_prior = category_prior
         self.init = init
+        self.clusters = clusters
         self.min_categories = min_categories
         self.handle_unknown = handle_unknown
         self.max_iter = max_iter

@@ -57,6 +57,11 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         def _read(self, X: MatrixLike) -> Any: ...
 
     @property
+    def _component_clusters(self) -> np.ndarray:
+        """The cluster of each component, (K,): itself."""
+        return np.arange(len(self.weights_))
+
+    @property
     def _n_features_out(self) -> int:
         return len(self.weights_)
 
@@ -143,7 +148,7 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         labels = draw_labels(self._estimate.weights, n_samples, subkey(key, Purpose.LABELS))
         with limit_threads("blas"):  # other numbers of threads round otherwise
             X = self._new_rows(labels, subkey(key, Purpose.ROWS))
-        return X, np.where(labels == len(self.weights_), -1, labels.astype(np.int64))
+        return X, np.append(self._component_clusters, -1)[labels]
 
     def _new_rows(self, labels: np.ndarray, key: np.uint64) -> Any:
         return self._as_table(self._estimate.new_rows(self._family, labels, key))
@@ -159,7 +164,8 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
     def _at_estimate(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
         """Memberships of rows, (n, K), and their log densities in these components."""
         with Workers(self.n_jobs) as workers:
-            return shares_and_log_density(self._estimate, self._family_rows(rows), len(self.weights_), workers)
+            n_components = len(self._component_clusters)
+            return shares_and_log_density(self._estimate, self._family_rows(rows), n_components, workers)
 
     def _log_densities_of_estimate(self, X: MatrixLike) -> np.ndarray:
         return self._at_estimate(self._read(X))[1]

@@ -2,7 +2,8 @@
 
 Components describe a density. A group of another shape has several of them, and the draws divide its rows between these
 in different ways: the memberships of rows, averaged over the draws, overlap. But two groups that are close overlap too.
-They differ from one group by a valley: few rows are in between, where the log odds of both are near zero.
+They differ from one group by a valley: few rows are in between, where the log odds of both are near zero. The
+components of each draw are merged; the clusters of the estimate are those nearest to the clusters of the draws.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from ..metrics._partitions import point_partition
 from ..utils._conditions import Array, Integer, Sizes
 
-_MOST_DRAWS = 100  # from which memberships are computed
+_MOST_DRAWS = 15  # from which memberships are computed
 _LEAST_OVERLAP = 0.03  # of one cluster
 _LEAST_SIZE = 15, 0.02  # of a cluster, in rows and as a share of all: the smaller number
-_LEAST_VALLEY = 2.5  # of two clusters, in standard deviations of the numbers of rows
-_N_PLACES = 81  # between the medians of two clusters, at which rows are counted
+_LEAST_VALLEY = 2.35  # of two clusters, in standard deviations of the numbers of rows
+_PLACES = np.linspace(0.0, 1.0, 81)  # between the medians of two clusters, where rows are counted
 _WIDTH = 0.25  # of the range of counted rows, as a share of the distance of the medians
 
 
@@ -26,7 +28,7 @@ class Merges(NamedTuple):
 
     pairs: Annotated[np.ndarray, Array("int64", "n_merges 2", low=0)]  # clusters that are merged
     overlaps: Annotated[np.ndarray, Array("float64", "n_merges", low=0)]
-    n_chosen: Annotated[int, Integer(low=0)]  # merges of overlapping clusters without a valley, and of small ones
+    n_chosen: Annotated[int, Integer(low=0)]  # merges after which the clusters are those nearest to the draws
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         n_merges = len(self.pairs)
@@ -35,86 +37,140 @@ class Merges(NamedTuple):
             return "has merges of clusters that do not exist"
         return None
 
-    def clusters(self, n_clusters: int | None = None) -> np.ndarray:
-        """The cluster of each component, (K,), numbered in the order of the components; None is the chosen number."""
+    def clusters(self, n_clusters: int | None, sizes: np.ndarray) -> np.ndarray:
+        """The cluster of each component, (K,), the largest first by `sizes`, (K,); None is the chosen number."""
         K = len(self.pairs) + 1
-        n_merges = self.n_chosen if n_clusters is None else K - n_clusters
+        n_merges = self.n_chosen if n_clusters is None else max(0, K - n_clusters)
         clusters = np.arange(K)
         for step, pair in enumerate(self.pairs[:n_merges]):
             clusters[np.isin(clusters, pair)] = K + step
-        _, first, inverse = np.unique(clusters, return_index=True, return_inverse=True)
-        return np.argsort(np.argsort(first))[inverse]
+        clusters = np.unique(clusters, return_inverse=True)[1]
+        return np.argsort(np.argsort(-np.bincount(clusters, sizes), kind="stable"))[clusters]
 
 
-def merge_components(labels: np.ndarray, draws: np.ndarray, chosen: np.ndarray, terms: np.ndarray) -> Merges:
-    """Merges of K components, the pair with the largest overlap first.
+class _Merging:
+    """Clusters of components that are merged step by step.
 
-    `labels`, (n_rows,), are the components of rows, `draws`, (n_draws, n_rows), drawn partitions, and `terms`, (n, K),
-    logs of weights times densities of the `chosen` rows, (n,), of which each component has some. After the last merge
-    of overlapping clusters without a valley, small clusters are merged with others, and then the others: the pair with
-    the smallest product of the mean log odds of its rows and of the rows of the smaller cluster.
+    `labels`, (n,), are the components of some rows, of which each component has at least one, `draws`, (n_draws, n),
+    drawn partitions, and `terms`, (n, K), the logs of weights times densities.
     """
-    K, (n_least, share) = terms.shape[1], _LEAST_SIZE
-    least = min(n_least, share * len(terms))
-    shares = _memberships(labels, draws, chosen, K)
-    labels, own = labels[chosen], np.eye(K)[labels[chosen]]
-    together, sizes, n_rows = shares.T @ shares, shares.sum(axis=0), own.sum(axis=0)
-    means = own.T @ terms / n_rows[:, np.newaxis]  # of the terms of components, (K, K), in the rows of each
-    apart = np.diag(means)[:, np.newaxis] - means
-    apart += apart.T.copy()
-    terms, numbers = terms.T.copy(), np.arange(K)
-    alive, valleys, found, n_chosen = np.arange(K), {}, [], None
+
+    def __init__(self, labels: np.ndarray, draws: np.ndarray, terms: np.ndarray) -> None:
+        K = terms.shape[1]
+        shares, own = _memberships(labels, draws, K), np.eye(K)[labels]
+        self.together, self.sizes, self.n_rows = shares.T @ shares, shares.sum(axis=0), own.sum(axis=0)
+        means = own.T @ terms / self.n_rows[:, np.newaxis]  # of the terms of components, (K, K), in the rows of each
+        apart = np.diag(means)[:, np.newaxis] - means
+        self.apart = apart + apart.T  # mean log odds of both
+        self.terms, self.labels = terms.T.copy(), labels.copy()
+        self.clusters, self.alive = np.arange(K), np.ones(K, bool)  # a cluster has the number of one of its components
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """All pairs of clusters, their overlaps, and how much log odds are lost if they are merged."""
+        alive = np.flatnonzero(self.alive)
+        first, second = np.nonzero(np.tri(len(alive), k=-1, dtype=bool).T)
+        i, j = alive[first], alive[second]
+        overlaps = self.together[i, j] / np.minimum(self.sizes[i], self.sizes[j])
+        return i, j, overlaps, np.minimum(self.n_rows[i], self.n_rows[j]) * self.apart[i, j]
+
+    def merge(self, a: int, b: int) -> None:
+        """Merge two clusters."""
+        share = self.n_rows[a] / (self.n_rows[a] + self.n_rows[b])
+        self.apart[a] = self.apart[:, a] = share * self.apart[a] + (1.0 - share) * self.apart[b]
+        for sums in (self.together, self.together.T, self.sizes, self.n_rows):
+            sums[a] += sums[b]
+        self.terms[a] = np.logaddexp(self.terms[a], self.terms[b])
+        self.labels[self.labels == b] = self.clusters[self.clusters == b] = a
+        self.alive[b] = False
+
+    def valley(self, a: int, b: int) -> float:
+        """How many fewer rows there are between two clusters than on both sides, in standard deviations.
+
+        Rows are counted in ranges of log odds between the medians of both clusters.
+        """
+        of_clusters = [np.flatnonzero(self.labels == cluster) for cluster in (b, a)]
+        log_odds = [np.sort(self.terms[a, rows] - self.terms[b, rows]) for rows in of_clusters]
+        low, high = (own[len(own) // 2] for own in log_odds)
+        places, half = low + _PLACES * (high - low), 0.5 * _WIDTH * abs(high - low)
+        ends = np.concatenate((places - half, np.nextafter(places + half, np.inf)))
+        below, above = sum(np.searchsorted(own, ends) for own in log_odds).reshape(2, -1)
+        counts = above - below
+        sides = np.maximum.accumulate(counts), np.maximum.accumulate(counts[::-1])[::-1]
+        top = np.minimum(*sides)
+        return float(((top - counts) / np.sqrt(np.maximum(top + counts, 1))).max())
+
+
+def merge_draw(labels: np.ndarray, draws: np.ndarray, terms: np.ndarray) -> np.ndarray:
+    """Clusters of the K components of a draw, (K,); the arguments are those of `_Merging`.
+
+    The pair with the largest overlap is merged until no pair that overlaps is without a valley. Then small clusters are
+    merged with those for which the fewest log odds are lost.
+    """
+    merging, valleys = _Merging(labels, draws, terms), {}
+    n_least, share = _LEAST_SIZE
+    least = min(n_least, share * len(labels))
+    while np.count_nonzero(merging.alive) > 1:
+        i, j, overlaps, costs = merging.pairs()
+        order = np.argsort(-overlaps, kind="stable")
+        for best in order[overlaps[order] >= _LEAST_OVERLAP]:
+            pair = i[best], j[best]
+            if pair not in valleys:
+                valleys[pair] = merging.valley(*pair)
+            if valleys[pair] < _LEAST_VALLEY:
+                break
+        else:
+            is_small = np.minimum(merging.n_rows[i], merging.n_rows[j]) < least
+            if not is_small.any():
+                break
+            best = np.argmin(np.where(is_small, costs, np.inf))
+            pair = i[best], j[best]
+        merging.merge(*pair)
+        valleys = {other: valley for other, valley in valleys.items() if not {*pair} & {*other}}
+    return np.unique(merging.clusters, return_inverse=True)[1]
+
+
+def merge_components(
+    labels: np.ndarray, draws: np.ndarray, merged: np.ndarray, terms: np.ndarray, n_jobs: int
+) -> Merges:
+    """Merges of K components; the arguments are those of `_Merging`, and `merged`, (n_draws, n), clusters of draws.
+
+    The first merges lead to the clusters nearest to those draws that have the most frequent number of clusters, by the
+    variation of information. In each of the other ones the fewest log odds are lost.
+    """
+    merging, K = _Merging(labels, draws, terms), terms.shape[1]
+    counts = merged.max(axis=1) + 1
+    number = np.bincount(counts).argmax()
+    nearest = point_partition(merged[counts == number], max_components=number, n_jobs=n_jobs)
+    common = np.zeros((K, nearest.max() + 1))
+    np.add.at(common, (labels, nearest), 1)
+    wanted, numbers, found, n_chosen = common.argmax(axis=1), np.arange(K), [], 0
     for step in range(K - 1):
-        i, j = (alive[own] for own in np.triu_indices(len(alive), 1))
-        overlaps = together[i, j] / np.minimum(sizes[i], sizes[j])
-        costs = np.minimum(n_rows[i], n_rows[j]) * apart[i, j]
-        if n_chosen is None:
-            order = np.argsort(-overlaps, kind="stable")
-            for best in order[overlaps[order] >= _LEAST_OVERLAP]:
-                a, b = i[best], j[best]
-                pair = numbers[a], numbers[b]
-                if pair not in valleys:
-                    valleys[pair] = _valley(terms[a] - terms[b], labels == a, labels == b)
-                if valleys[pair] < _LEAST_VALLEY:
-                    break
-            else:
-                is_small = np.minimum(n_rows[i], n_rows[j]) < least
-                best = np.argmin(np.where(is_small, costs, np.inf))
-                n_chosen = None if is_small.any() else step
-        if n_chosen is not None:
-            best = np.argmin(costs)
+        i, j, overlaps, costs = merging.pairs()
+        is_wanted = wanted[i] == wanted[j]
+        n_chosen += is_wanted.any()
+        best = np.where(is_wanted, overlaps, -1.0).argmax() if is_wanted.any() else costs.argmin()
         a, b = i[best], j[best]
         found.append((numbers[a], numbers[b], overlaps[best]))
-        apart[a] = apart[:, a] = np.average(apart[[a, b]], axis=0, weights=n_rows[[a, b]])
-        for sums in (together, together.T, sizes, n_rows):
-            sums[a] += sums[b]
-        terms[a] = np.logaddexp(terms[a], terms[b])
-        labels[labels == b], numbers[a] = a, K + step
-        alive = alive[alive != b]
+        merging.merge(a, b)
+        numbers[a] = K + step
     pairs, overlaps = np.array([pair for *pair, _ in found], np.int64), np.array([each for *_, each in found])
-    return Merges(pairs.reshape(-1, 2), overlaps, K - 1 if n_chosen is None else n_chosen)
+    return Merges(pairs.reshape(-1, 2), overlaps, int(n_chosen))
 
 
-def _memberships(labels: np.ndarray, draws: np.ndarray, chosen: np.ndarray, n_components: int) -> np.ndarray:
+def joined(shares: np.ndarray, clusters: np.ndarray) -> np.ndarray:
+    """Memberships of rows in clusters, (n, n_clusters): sums of those in components, (n, K), with these `clusters`."""
+    sums = np.zeros((len(shares), clusters.max() + 1))
+    for k, cluster in enumerate(clusters):
+        sums[:, cluster] += shares[:, k]
+    return sums
+
+
+def _memberships(labels: np.ndarray, draws: np.ndarray, n_components: int) -> np.ndarray:
     """Memberships of rows, (n, K): how the rows of their drawn components are divided, averaged over the draws."""
     draws = draws[np.linspace(0, len(draws) - 1, min(len(draws), _MOST_DRAWS)).astype(int)]
-    shares = np.zeros((len(chosen), n_components))
+    shares = np.zeros((len(labels), n_components))
     for drawn in draws:
         cells = drawn.astype(np.int64) * n_components + labels
         common = np.bincount(cells, minlength=(drawn.max() + 1) * n_components).reshape(-1, n_components)
-        shares += (common / np.maximum(common.sum(axis=1, keepdims=True), 1))[drawn[chosen]]
+        shares += (common / np.maximum(common.sum(axis=1, keepdims=True), 1))[drawn]
     return shares / len(draws)
-
-
-def _valley(log_odds: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:
-    """How many fewer rows there are between two clusters than on both sides, in standard deviations of the difference.
-
-    Rows are counted in ranges of log odds between the medians of both clusters.
-    """
-    low, high = np.median(log_odds[second]), np.median(log_odds[first])
-    places, half = np.linspace(low, high, _N_PLACES), 0.5 * _WIDTH * abs(high - low)
-    rows = np.sort(log_odds[first | second])
-    counts = np.searchsorted(rows, places + half, "right") - np.searchsorted(rows, places - half)
-    sides = np.maximum.accumulate(counts), np.maximum.accumulate(counts[::-1])[::-1]
-    top = np.minimum(*sides)
-    return float(((top - counts) / np.sqrt(np.maximum(top + counts, 1))).max())

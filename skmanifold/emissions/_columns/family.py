@@ -22,7 +22,7 @@ from ...utils._typing import available_if
 from .. import kernels
 from .._abilities import CompletesRows, DrawsInCells, HasDraw, HasLogJoint, HasNewRows, HasParameterCount, HasShares
 from .._cells import JoinedCells, distribution_of_columns
-from .._family import Family, cell_parameters, rows_for
+from .._family import Family, averaged, cell_parameters, rows_for
 from .._protocols import HasKernels, RowFamily
 from .._statistics import in_pairs, join_statistics
 from .rows import ColumnRows, cluster_tables, named_errors, scattered
@@ -490,9 +490,9 @@ class ColumnsFamily(Family):
         """Whether posterior means of each block are possible."""
         return all(self.of_block(name).are_means(own) for name, own in attributes.items())
 
-    def expected(self, statistics: Any) -> dict[str, Any]:
+    def expected(self, statistics: Any, shares: np.ndarray | None = None) -> dict[str, Any]:
         """Posterior means of each column of X, (K, 1) for numbers and (K, n_categories) for categories."""
-        return {"components_": self.columns_of(self.expected_of_blocks(statistics))}
+        return averaged({"components_": self.columns_of(self.expected_of_blocks(statistics))}, shares)
 
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""

@@ -370,13 +370,23 @@ class GaussianFamily(RoundsColumns):
             other.data = other._data_again()
         return other
 
-    def expected(self, statistics: Any) -> dict[str, np.ndarray]:
+    def expected(self, statistics: Any, shares: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """Posterior means of the mean of each cluster, and of covariances, which may have no finite mean."""
-        _, _, scatters, degrees = self._posterior(statistics)
+        _, centres, scatters, degrees = self._posterior(statistics)
         means = self.in_units(self.cell_attributes(statistics))["components_"]
         freedom = self._as_covariances(degrees - self._least_degrees)
         covariances = np.divide(scatters, freedom, out=np.full_like(scatters, np.inf), where=freedom > 0.0)
-        return {"components_": means, "covariances_": self._shaped(covariances)}
+        if shares is None:
+            return {"components_": means, "covariances_": self._shaped(covariances)}
+        covariances = np.broadcast_to(covariances, (len(means), *covariances.shape[1:]))
+        whole = [self._joined(own[used], centres[used], covariances[used]) for own in shares for used in [own > 0.0]]
+        return {"components_": shares @ means, "covariances_": np.stack(whole)}
+
+    def _joined(self, shares: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> np.ndarray:
+        """The covariance of a cluster of components: that within, and that between them."""
+        gaps = means - shares @ means
+        squares = gaps[:, :, np.newaxis] * gaps[:, np.newaxis] if self.has_matrices else gaps**2
+        return np.tensordot(shares, covariances + squares, 1)
 
     def cell_attributes(self, statistics: Any) -> dict[str, np.ndarray]:
         """Means and covariances of the predictive distributions of clusters, of transformed columns.

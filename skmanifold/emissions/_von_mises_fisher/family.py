@@ -369,14 +369,20 @@ class VonMisesFisherFamily(Family):
         attributes = self.attributes(components)
         return {name: attributes[f"{name}_"] for name in ("components", "concentrations")}
 
-    def expected(self, statistics: DirectionSums) -> dict[str, np.ndarray]:
+    def expected(self, statistics: DirectionSums, shares: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """Posterior means of expected rows and of concentrations, and directions of the sums of rows."""
         d, units, cosines, concentrations = self.n_features, statistics.directions(), [], []
         for (nodes, logs), length in zip(self._tables(statistics), statistics.lengths(), strict=True):
-            values, shares = np.exp(nodes), np.exp(logs)
-            cosines.append(shares @ (bessel_ratio(d, values) * bessel_ratio(d, values * length)))
-            concentrations.append(shares @ values)
-        return _attributes(units, np.array(cosines), np.array(concentrations))
+            values, masses = np.exp(nodes), np.exp(logs)
+            cosines.append(masses @ (bessel_ratio(d, values) * bessel_ratio(d, values * length)))
+            concentrations.append(masses @ values)
+        attributes = _attributes(units, np.array(cosines), np.array(concentrations))
+        if shares is None:
+            return attributes
+        means = shares @ attributes["components_"]  # of which the direction and the length determine a cluster
+        lengths = np.linalg.norm(means, axis=1)
+        concentrations = inverse_bessel_ratio(d, np.minimum(lengths, _MAX_RATIO))
+        return _attributes(means / lengths[:, np.newaxis], lengths, concentrations)
 
     def new_rows(self, statistics: DirectionSums, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Rows drawn from the predictive distributions of clusters."""

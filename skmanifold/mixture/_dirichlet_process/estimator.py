@@ -83,6 +83,11 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         in k-means++; a few passes adapt them, and superfluous ones are merged. "auto" is 100, or the number of rows if
         that is smaller, and for most emissions also smaller numbers, of which the start with the highest evidence is
         used.
+    clusters : {"merged", "components"} or int, default="merged"
+        What the labels, and all attributes and methods that refer to them, describe. "merged" are clusters of
+        components that overlap, with no valley between them, see `merge_components`. With "components" each component
+        is a cluster. A number is that of the clusters, or that of the components if these are fewer. The fit does not
+        depend on it, and it may be set after the fit. After `partial_fit` each component is a cluster.
     max_iter : int, default=200
         Number of passes over the rows, including burn-in.
     batch_size : int, "auto" or None, default="auto"
@@ -244,13 +249,15 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     _blocks = ("sampler", "weights_sampler", "emission")
     _single_threaded = "all"
     _of_some_fits = ("n_categories_", "_layout")
-    _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "typical_rows_", "_draws", "_states", "_merges")
+    _of_rows = "component_labels_", "_typical_rows", "_draws", "_states", "_merges"
+    _of_no_stream = (*BaseSampledEstimator._of_no_stream, *_of_rows)
     _parameter_constraints: dict = {  # noqa: RUF012
         "emission": [StrOptions(set(EMISSIONS)), HasMethods(["get_params", "set_params"])],
         "weights_sampler": [None, StrOptions(set(_samplers) - {"slice"}), HasMethods(["init", "step"])],
         "concentration": [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, closed="both")],
         "concentration_prior": ["array-like"],
         "init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), "array-like"],
+        "clusters": [StrOptions({"merged", "components"}), Interval(Integral, 1, None, closed="left")],
         "hyperparameters": [StrOptions({"draw", "learn"})],
         "batch_size": [None, StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
     }
@@ -264,6 +271,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         concentration: float | None = None,
         concentration_prior: ArrayLike = (1.0, 1.0),
         init: Literal["auto"] | int | ArrayLike = "auto",
+        clusters: Literal["merged", "components"] | int = "merged",
         max_iter: int = 200,
         batch_size: int | Literal["auto"] | None = "auto",
         burn_in: int | None = None,
@@ -284,6 +292,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         self.concentration = concentration
         self.concentration_prior = concentration_prior
         self.init = init
+        self.clusters = clusters
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.burn_in = burn_in

@@ -27,7 +27,7 @@ from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._conditions import Condition, Integer, Length, Sizes
 from ...utils._threads import Workers, split_range
 from .._memberships import ParameterDraw, PartitionDraw, arrays_of, draw_store, partition_draw
-from .._merging import merge_components
+from .._merging import merge_components, merge_draw
 from .._scores import typical_rows
 from .model import DPModel, Start
 from .stochastic_slice import StochasticSlice, StreamState
@@ -100,7 +100,7 @@ def _n_components(state: StreamState) -> int:
 
 
 _ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
-_MOST_ROWS = 20_000  # from which components are merged
+_MOST_ROWS, _ROWS_OF_DRAW = 20_000, 2000  # from which components of the estimate, and of a draw, are merged
 _MAX_PARTITIONS = 200  # number of drawn partitions that the point estimate is compared with
 _MAX_TABLE_BYTES = 4 << 30  # of the parameters of the components
 _LOW_PRIOR = 0.5  # Dirichlet parameter of a category, below which densities of gammas are too steep near zero
@@ -170,14 +170,9 @@ class PartitionFit(FitStrategy):
         """The partition nearest to all draws, its typical rows, and merges of its components."""
         nearest = point_estimate(fitted, model, workers)
         final = {**fitted, **nearest}
-        rows = _find_typical_rows(final["_estimate"], model.clusters, final["labels_"], workers)
-        draws, merges = _drawn_labels(fitted, model), {}
-        if len(draws):
-            evenly = np.arange(0, model.n_rows, -(-model.n_rows // _MOST_ROWS))
-            chosen = np.union1d(evenly, rows)
-            terms = final["_estimate"].log_terms(model.clusters.subset(chosen), workers)[:, :-1]
-            merges["_merges"] = merge_components(final["labels_"], draws, chosen, terms)
-        return {**nearest, "typical_rows_": rows, **merges}
+        rows = _find_typical_rows(final["_estimate"], model.clusters, final["component_labels_"], workers)
+        merges = _find_merges(final, rows, model, workers) if len(_drawn_labels(fitted, model)) else {}
+        return {**nearest, "_typical_rows": rows, **merges}
 
     def _concentration(self, state: Any) -> float:
         """The concentration in a state."""
@@ -257,7 +252,7 @@ class PartitionStream(StreamStrategy):
 
     def _without_rows(self, model: DPModel) -> MixtureStream:
         """The chains of a fit as chains of a stream that began with the fitted rows."""
-        scale = self.batch.total_samples / len(self.mixture.labels_)
+        scale = self.batch.total_samples / len(self.mixture.component_labels_)
         states = [self.passes.leave_rows(model, state, scale) for state in self.mixture._states]
         return MixtureStream(states).storing(draw_store(self.mixture, model.clusters))
 
@@ -286,16 +281,14 @@ def _drawn_labels(fitted: dict[str, Any], model: DPModel) -> np.ndarray:
 def _partition_attributes(model: DPModel, labels: np.ndarray, concentration: float) -> dict[str, Any]:
     """A partition of the rows as fitted attributes."""
     return {
-        "labels_": labels,
+        "component_labels_": labels,
         **_summary_attributes(partition_draw(model.count(labels.astype(np.int32)), concentration)),
     }
 
 
 def _summary_attributes(summary: PartitionDraw) -> dict[str, Any]:
-    """The sizes of the components as fitted attributes."""
-    concentration = float(summary.concentration)
-    sizes = summary.statistics.sizes
-    return {"_estimate": summary, "n_components_": len(sizes), "concentration_": concentration}
+    """The estimate and its concentration as fitted attributes."""
+    return {"_estimate": summary, "concentration_": float(summary.concentration)}
 
 
 def _find_typical_rows(summary: PartitionDraw, clusters: Family, labels: np.ndarray, workers: Workers) -> np.ndarray:
@@ -305,6 +298,31 @@ def _find_typical_rows(summary: PartitionDraw, clusters: Family, labels: np.ndar
         terms = summary.log_terms(clusters.part(start, stop), workers)
         of_own[start:stop] = terms[np.arange(stop - start), labels[start:stop]]
     return typical_rows(of_own, labels, len(summary.statistics.sizes))
+
+
+def _find_merges(final: dict[str, Any], typical: np.ndarray, model: DPModel, workers: Workers) -> dict[str, Any]:
+    """Clusters of the components of each draw, and merges of those of the estimate, as fitted attributes."""
+    draws, labels, n_rows = _drawn_labels(final, model), final["component_labels_"], model.n_rows
+    evenly = np.arange(0, n_rows, -(-n_rows // _ROWS_OF_DRAW))
+    n_padded = final["_posterior"]["weights"].shape[-1]
+
+    def merged(drawn: np.ndarray, draw: Any) -> np.ndarray:
+        """The cluster of each component of a draw; -1 for one without rows."""
+        used, first = np.unique(drawn, return_index=True)
+        chosen = np.union1d(evenly, first)
+        terms = draw.log_terms(model.clusters.subset(chosen), workers)[:, used]
+        clusters = np.full(n_padded, -1, np.int32)
+        clusters[used] = merge_draw(np.searchsorted(used, drawn[chosen]), draws[:, chosen], terms)
+        return clusters
+
+    maps = np.array([merged(*pair) for pair in zip(draws, final["_draws"], strict=True)])
+    chosen = np.union1d(np.arange(0, n_rows, -(-n_rows // _MOST_ROWS)), typical)
+    terms = final["_estimate"].log_terms(model.clusters.subset(chosen), workers)[:, :-1]
+    of_rows = maps[np.arange(len(maps))[:, np.newaxis], draws[:, chosen]]
+    merges = merge_components(labels[chosen], draws[:, chosen], of_rows, terms, workers.n_workers)
+    posterior = final["_posterior"]
+    shaped = maps.reshape(*posterior["labels"].shape[:2], -1)
+    return {"_merges": merges, "_posterior": {**posterior, "component_clusters": shaped}}
 
 
 def passes_of(mixture: Any, sampler: BaseSampler) -> BaseSampler:

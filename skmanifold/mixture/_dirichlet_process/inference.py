@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
+from itertools import repeat
 from numbers import Integral
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,14 +28,14 @@ from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler
 from ...samplers._latent.stick_breaking import MOST_CONCENTRATED, check_concentration_prior, concentration_or_draw
 from ...samplers._states import is_of
-from ...utils._conditions import Array, Integer, Real, Sizes, index
+from ...utils._conditions import Array, Real, Sizes, index
 from ...utils._declared import Lacking, Saved
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, MatrixLike
 from .._cluster_summary import SummarizesClusters
 from .._imputation import ImputesCells
 from .._memberships import ParameterDraw, PartitionDraw, log_partition_prior, with_new
-from .._merging import Merges
+from .._merging import Merges, joined
 from .._prior import DrawsFromEmission, PriorLabels
 from .._scores import to_shares
 from .fit_strategy import MOST_COMPONENTS, MixtureStream, counted_by
@@ -41,7 +43,7 @@ from .model import log_density_of
 from .stochastic_slice import Blocks, StochasticSliceState
 
 # Of different draws these do not correspond to each other.
-_OF_COMPONENTS = "components", "covariances", "concentrations", "labels"
+_OF_COMPONENTS = "components", "covariances", "concentrations", "labels", "component_clusters"
 _MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
 _CELLS_AT_ONCE = 1_000_000  # of sampled rows that become sparse
 
@@ -63,6 +65,7 @@ _DRAWN = draws_of(
     dispersions=Array("float64", "n_chains n_component_draws _", above=0),
     concentrations=Array("float64", "n_chains n_component_draws n_padded", nan=True),
     labels=Array("int32", "n_chains n_component_draws n_rows", low=0, below=MOST_COMPONENTS),
+    component_clusters=Array("int32", "n_chains n_component_draws n_padded", low=-1, below="n_padded"),
 )
 
 
@@ -72,26 +75,26 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
     """
 
+    clusters: str | int
     concentration: float | None
     hyperparameters: str
     concentration_prior: ArrayLike
     _fitted_on_sparse: Saved[bool]
-    n_components_: Annotated[int, Integer(1, size="n_components")]
     _estimate: Saved[PartitionDraw]  # of the point partition
     _merges: Lacking[Merges]  # of its components, after a fit that kept draws of the labels
     _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
     _stream: Saved[MixtureStream | None]  # after `partial_fit`, in place of the draws of a fit
     _draws: Lacking[list[PartitionDraw | ParameterDraw]]
-    labels_: Lacking[Annotated[np.ndarray, index("n_rows", below="n_components")]]
+    component_labels_: Lacking[Annotated[np.ndarray, index("n_rows", below=MOST_COMPONENTS)]]
     # Labels of all rows, and as many blocks as these reach
     _states: Lacking[list[Annotated[StochasticSliceState, counted_by(n_used)]] | None]
     concentration_: Annotated[float, Real(above=0, high=MOST_CONCENTRATED)]
     # Not known before the end of a fit
-    typical_rows_: Lacking[Annotated[np.ndarray, index("n_components", below="n_rows")]]
+    _typical_rows: Lacking[Annotated[np.ndarray, index("n_typical", below="n_rows")]]  # of components
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         learned, stream = vars(self), self._stream
-        if stream is None and not ({"_posterior", "labels_"} <= learned.keys() and learned.get("_draws")):
+        if stream is None and not ({"_posterior", "component_labels_"} <= learned.keys() and learned.get("_draws")):
             return "has no draws"
         draws = self._draws if stream is None else [*stream.predictive_draws(), *stream._last]
         states = (learned.get("_states") or []) if stream is None else stream.states
@@ -101,10 +104,11 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
                 return problem
         if not all(self._matches_samplers(state.position) for state in states):
             return "has states that are not of its sampler"
-        if len(self._estimate.statistics.sizes) != sizes["n_components"]:
+        K = len(self._estimate.statistics.sizes)
+        if "component_labels_" in learned and self.component_labels_.max(initial=-1) >= K:
+            return "has labels of other components"
+        if sizes.get("n_typical", K) != K or ("_merges" in learned and len(self._merges.pairs) + 1 != K):
             return "has another number of components"
-        if "_merges" in learned and len(self._merges.pairs) + 1 != sizes["n_components"]:
-            return "has merges of another number of components"
         return super()._disagreement(sizes)
 
     def _matches_samplers(self, blocks: Blocks) -> bool:
@@ -125,17 +129,81 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
     def _predictive(self) -> Sequence[PartitionDraw | ParameterDraw]:
         return self._draws if self._stream is None else self._stream.predictive_draws()
 
+    # Clusters
+
+    @property
+    def component_clusters_(self) -> np.ndarray:
+        """The cluster of each component, of shape (K,)."""
+        check_is_fitted(self)
+        return self._component_clusters
+
+    @property
+    def _component_clusters(self) -> np.ndarray:
+        sizes = self._estimate.statistics.sizes
+        if not self._is_merged:
+            return np.arange(len(sizes))
+        return self._merges.clusters(None if self.clusters == "merged" else int(self.clusters), sizes)
+
+    @property
+    def _is_merged(self) -> bool:
+        return self.clusters != "components" and "_merges" in vars(self)
+
+    @property
+    def labels_(self) -> np.ndarray:
+        """Clusters of the fitted rows, of shape (n_samples,)."""
+        return self.component_clusters_[self.component_labels_]
+
+    @property
+    def n_components_(self) -> int:
+        """Number of clusters."""
+        return int(self.component_clusters_.max()) + 1
+
+    @property
+    def typical_rows_(self) -> np.ndarray:
+        """The typical row of the largest component of each cluster, of shape (n_components_,)."""
+        return self._typical_rows[np.unique(self.component_clusters_, return_index=True)[1]]
+
     @property
     def n_components_posterior_(self) -> np.ndarray:
-        """Posterior probabilities of 0, 1, ... components with rows, of shape (largest drawn number + 1,)."""
+        """Posterior probabilities of 0, 1, ... clusters with rows, of shape (largest drawn number + 1,)."""
         check_is_fitted(self)
-        return posterior_of_number(self.posterior_["n_components"], self.n_components_)
+        drawn = self._drawn_clusters.max(axis=-1) + 1 if self._is_merged else self.posterior_["n_components"]
+        return posterior_of_number(drawn, self.n_components_)
 
     @property
     def weights_(self) -> np.ndarray:
-        """Weights of the components, of shape (n_components_,)."""
+        """Weights of the clusters, of shape (n_components_,)."""
         check_is_fitted(self)
-        return self._estimate.statistics.sizes / (self._estimate.statistics.sizes.sum() + self._estimate.concentration)
+        sizes = self._estimate.statistics.sizes
+        return np.bincount(self.component_clusters_, sizes) / (sizes.sum() + self._estimate.concentration)
+
+    @property
+    def _drawn_clusters(self) -> np.ndarray:
+        """The cluster of each component of each complete draw, (n_draws, n_padded); -1 for a component without rows.
+
+        For a number of clusters that was given, it is the cluster in the estimate of most rows of the component.
+        """
+        clusters, drawn = (self.posterior_[name] for name in ("component_clusters", "labels"))
+        clusters = clusters.reshape(-1, clusters.shape[-1])
+        if self.clusters == "merged":
+            return clusters
+        followed = np.full_like(clusters, -1)
+        for own, labels in zip(followed, drawn.reshape(-1, drawn.shape[-1]), strict=True):
+            common = np.zeros((labels.max() + 1, self.n_components_))
+            np.add.at(common, (labels, self.labels_), 1)
+            own[: len(common)] = np.where(common.any(axis=1), common.argmax(axis=1), -1)
+        return followed
+
+    @property
+    def _drawn_partitions(self) -> np.ndarray:
+        """Drawn clusters of the fitted rows, (n_draws, n_rows); empty without draws of the labels."""
+        labels = self.posterior_.get("labels", np.empty((0, len(self.component_labels_)), np.int32))
+        labels = labels.reshape(-1, labels.shape[-1])
+        return np.take_along_axis(self._drawn_clusters, labels, axis=1) if self._is_merged else labels
+
+    def _at_estimate(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        shares, log_density = super()._at_estimate(rows)
+        return joined(shares, self._component_clusters), log_density
 
     def co_clustering(self, X: MatrixLike | None = None) -> np.ndarray:
         """Posterior probabilities that two rows belong to the same component.
@@ -158,10 +226,10 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
         """
         check_is_fitted(self)
         if X is None:
-            labels = self.posterior_.get("labels")
-            if labels is None or labels.shape[1] == 0:
+            drawn = self._drawn_partitions if self._stream is None else ()
+            if not len(drawn):
                 raise ValueError("No draws of the labels were kept: pass X.")
-            return co_clustering(labels.reshape(-1, labels.shape[-1]))
+            return co_clustering(drawn)
         clusters = self._family_rows(self._read(X))
         n_bytes = 8 * clusters.n_rows**2
         if n_bytes > _MAX_DENSE_BYTES:
@@ -169,60 +237,70 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
                 f"co_clustering of {clusters.n_rows} rows would take {n_bytes / 2**30:.1f} GiB; at most 4."
             )
         together = np.zeros((clusters.n_rows, clusters.n_rows))
+        merges = self._drawn_clusters if self._is_merged else repeat(None)
         with Workers(self.n_jobs) as workers:
-            for draw in self._predictive:
+            for draw, merged in zip(self._predictive, merges, strict=False):
                 shares = draw.log_terms(clusters, workers)
                 to_shares(shares, workers)
                 shares = shares[:, :-1]
+                if merged is not None:
+                    own = merged[: shares.shape[1]]
+                    shares = joined(shares[:, own >= 0], own[own >= 0])
                 together += shares @ shares.T
         together /= len(self._predictive)
         np.fill_diagonal(together, 1.0)
         return together
 
-    def merge_components(self, n_clusters: int | None = None) -> np.ndarray:
-        r"""Clusters of components: those that overlap, with no valley between them, are one cluster.
+    def merge_components(self, clusters: Literal["merged", "components"] | int = "merged") -> Self:
+        r"""The same fit with other clusters.
 
         A component describes a part of the density, and a group that is not Gaussian, say, has several. The draws
         divide its rows between these in different ways. With :math:`q_{ik}` the membership of row i in component k,
         averaged over the draws, two components overlap by
 
-        .. math:: rac{\sum_i q_{ik} q_{il}}{\min(\sum_i q_{ik}, \sum_i q_{il})}.
+        .. math:: \frac{\sum_i q_{ik} q_{il}}{\min(\sum_i q_{ik}, \sum_i q_{il})}.
 
-        The pair with the largest overlap is merged, if it is at least 0.03 and there is no valley: rows are counted in
-        ranges of the log odds of the two clusters, and a valley has 2.5 standard deviations fewer rows than both sides.
-        This is repeated with the merged clusters. Then clusters with less than 15 rows, or 2% of the rows if that is
-        less, are merged with others. Groups of counts and codes in few columns may overlap without a valley, and are
-        joined too.
+        In each draw, the pair with the largest overlap is merged, if it is at least 0.03 and there is no valley: rows
+        are counted in ranges of the log odds of the two clusters, and a valley has 2.35 standard deviations fewer rows
+        than both sides. This is repeated with the merged clusters. Then clusters with less than 15 rows, or 2% of the
+        rows if that is less, are merged with others. The components of the estimate are merged so that their clusters
+        are nearest to those of the draws with the most frequent number of clusters. Groups of counts and codes in few
+        columns may overlap without a valley, and are joined too.
 
         Parameters
         ----------
-        n_clusters : int, default=None
-            Number of clusters; None is that after the last merge above. Otherwise merges stop earlier, or continue, as
-            for small clusters, with the pair for which the product of the mean log odds of its rows and of the number
-            of rows of the smaller cluster is smallest.
+        clusters : {"merged", "components"} or int, default="merged"
+            As the parameter of the estimator. With a number, merges stop earlier, or continue with the pair for which
+            the product of the mean log odds of its rows and of the number of rows of the smaller cluster is smallest.
 
         Returns
         -------
-        clusters : ndarray of shape (n_components_,)
-            The cluster of each component, from 0, in the order of the components; ``clusters[labels_]`` are those of
-            the fitted rows.
+        mixture : estimator instance
+            A copy with this parameter, which shares the arrays of this one. Setting the parameter of this estimator
+            has the same effect on it.
 
         Raises
         ------
         ValueError
-            If `n_clusters` is not between 1 and the number of components, or no draws of the labels were kept.
+            If `clusters` is a number that is not between 1 and the number of components, or no draws of the labels
+            were kept.
         """
         check_is_fitted(self)
         if "_merges" not in vars(self):
             raise ValueError("No draws of the labels were kept, from which components are merged.")
-        if n_clusters is not None:
-            check_scalar(n_clusters, "n_clusters", Integral, min_val=1, max_val=self.n_components_)
-        return self._merges.clusters(n_clusters)
+        if clusters not in ("merged", "components"):
+            check_scalar(clusters, "clusters", Integral, min_val=1, max_val=len(self._merges.pairs) + 1)
+        return copy.copy(self).set_params(clusters=clusters)
 
     def _sizes_of_clusters(self) -> tuple[str, np.ndarray, np.ndarray]:
-        has_rows, sizes = hasattr(self, "labels_"), self._estimate.statistics.sizes
-        draws = _drawn_sizes(self.labels_, self.posterior_.get("labels")) if has_rows else np.empty((0, len(sizes)))
+        of_components = self._estimate.statistics.sizes
+        sizes = np.bincount(self._component_clusters, of_components).astype(of_components.dtype)
+        has_rows = "component_labels_" in vars(self)
+        draws = _drawn_sizes(self.labels_, self._drawn_partitions) if has_rows else np.empty((0, len(sizes)))
         return "size", sizes, draws
+
+    def _weights_in_clusters(self) -> np.ndarray:
+        return np.eye(self.n_components_)[self._component_clusters].T * self._estimate.statistics.sizes
 
     def to_arviz(self) -> Any:
         """Convert the draws to an ArviZ data tree; without components and labels.
@@ -312,15 +390,16 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
 
     def _expected(self, name: str) -> Any:
         check_is_fitted(self)
-        attributes = self._clusters_of_estimate.expected(self._estimate.statistics)
+        weights = self._weights_in_clusters()
+        merged = [weights / weights.sum(axis=1, keepdims=True)] if len(weights) < weights.shape[1] else []
+        attributes = self._clusters_of_estimate.expected(self._estimate.statistics, *merged)
         if name not in attributes:
             raise AttributeError(f"The emission {type(self.emission_).__name__} has no {name}.")
         return attributes[name]
 
 
-def _drawn_sizes(labels: np.ndarray, draws: np.ndarray | None) -> np.ndarray:
+def _drawn_sizes(labels: np.ndarray, partitions: np.ndarray) -> np.ndarray:
     """Sizes of the drawn clusters that are matched to those of `labels`, (n_draws, n_clusters)."""
-    partitions = np.empty((0, len(labels))) if draws is None else draws.reshape(-1, len(labels))
     sizes = np.zeros((len(partitions), labels.max() + 1), np.int64)
     for i, drawn in enumerate(partitions):
         names, drawn_labels = np.unique(drawn, return_inverse=True)

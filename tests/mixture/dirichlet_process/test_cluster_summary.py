@@ -24,7 +24,8 @@ DRAWN_SIZES = ["drawn_size", "drawn_size_low", "drawn_size_high"]
 @cache
 def fit_of_rows():
     """The small table by the emission of rows; never change it."""
-    return DPMixture("categorical", init=5, max_iter=12, burn_in=4, random_state=0).fit(small_table())
+    settings = {"clusters": "components", "max_iter": 12, "burn_in": 4, "random_state": 0}
+    return DPMixture("categorical", init=5, **settings).fit(small_table())
 
 
 def fits():
@@ -43,7 +44,8 @@ each_fit = pytest.mark.parametrize("name", ["rows", "categorical", "multinomial"
 
 def fit_with_draws(draws):
     """Two clusters of three rows and of two, with these draws of labels."""
-    mixture = DPMixture("categorical", init=POINT, max_iter=2, random_state=0).fit(POINT[:, None].repeat(40, axis=1))
+    settings = {"clusters": "components", "max_iter": 2, "random_state": 0}
+    mixture = DPMixture("categorical", init=POINT, **settings).fit(POINT[:, None].repeat(40, axis=1))
     assert mixture.labels_.tolist() == POINT.tolist()
     mixture._posterior = {**mixture.posterior_, "labels": np.array(draws, np.int32)[np.newaxis]}
     return mixture
@@ -116,7 +118,7 @@ def test_parts_of_categories_of_counts_add_up_to_the_information_of_a_token():
 
 def test_a_column_of_equal_probabilities_has_no_information_and_a_column_of_labels_has_all():
     cells = CategoryCells([np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([[1.0, 0.0], [0.0, 1.0]])])
-    np.testing.assert_allclose(cells.information(np.array([6000, 2000])), [0, entropy([0.75, 0.25])], atol=1e-9)
+    np.testing.assert_allclose(cells.information(np.diag([6000, 2000])), [0, entropy([0.75, 0.25])], atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -134,22 +136,25 @@ def test_columns_of_clusters_have_the_cells_that_imputation_uses(emission):
     of_rows = rng.integers(2, size=80)
     X = rng.poisson(np.array([[1.0, 8.0, 3.0], [9.0, 8.0, 1.0]])[of_rows])
     X = np.minimum(X, 1) if emission == "bernoulli" else X
-    mixture = DPMixture(emission, init=of_rows, max_iter=4, random_state=0).fit(X)
+    mixture = DPMixture(emission, init=of_rows, clusters="components", max_iter=4, random_state=0).fit(X)
     clusters, columns = mixture.cluster_summary()
     statistics = mixture._estimate.statistics
     cells = mixture._family.cell_distribution(mixture._family.clusters().cell_attributes(statistics))
     found = columns["mutual_information"][range(3)]
-    np.testing.assert_allclose(found, cells.information(statistics.sizes / 80.0), rtol=1e-9)
+    np.testing.assert_allclose(found, cells.information(np.diag(statistics.sizes / 80.0)), rtol=1e-9)
     np.testing.assert_allclose(clusters[list(range(3))], mixture.components_)
 
 
 def test_mutual_information_of_densities_in_closed_form():
-    half = np.log([0.5, 0.5])
+    half = np.diag([0.5, 0.5])
     likely = np.log([[0.75, 0.25], [0.25, 0.75]])  # of a zero and of a one, which are as frequent
     assert mutual_information(likely, half) == pytest.approx(np.log(2) - entropy([0.75, 0.25]))
     disjoint = np.array([[0.0, -np.inf], [-np.inf, 0.0]])
     assert mutual_information(disjoint, half) == pytest.approx(np.log(2))
     assert mutual_information(np.full((3, 2), -1e5), half) < 1e-11
+    twice = np.repeat(likely, 2, axis=1)  # two components in each cluster
+    weights = np.array([[0.1, 0.4, 0.0, 0.0], [0.0, 0.0, 0.2, 0.3]])
+    assert mutual_information(twice, weights) == pytest.approx(mutual_information(likely, half))
 
 
 @each_fit
@@ -196,7 +201,8 @@ def test_typical_rows_have_the_highest_density_in_their_clusters(name, rows_at_o
 
 def test_names_of_columns_are_those_of_the_user_or_of_the_data_frame():
     frame = pd.DataFrame(small_table(), columns=list("abcde"))
-    mixture = DPMixture("categorical", init=5, max_iter=12, burn_in=4, random_state=0).fit(frame)
+    settings = {"clusters": "components", "max_iter": 12, "burn_in": 4, "random_state": 0}
+    mixture = DPMixture("categorical", init=5, **settings).fit(frame)
     order = fit_of_rows().cluster_summary().columns.index
     assert mixture.cluster_summary().columns.index.tolist() == ["abcde"[j] for j in order]
     named = mixture.cluster_summary(["v", "w", "x", "y", "z"])

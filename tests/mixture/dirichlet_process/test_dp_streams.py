@@ -16,7 +16,9 @@ NAMES = {"multinomial": Multinomial, "categorical": Categorical}
 def both(emission, sampler, first):
     """The mixture and the preset with the same prior and the same initial labels."""
     settings = {"sampler": sampler, "init": np.arange(first) % 4, **SHORT}
-    return DPMixture(NAMES[emission](0.5), **settings), DPCategoricalMixture(NAMES[emission](0.5), **settings)
+    return DPMixture(NAMES[emission](0.5), clusters="components", **settings), DPCategoricalMixture(
+        NAMES[emission](0.5), **settings
+    )
 
 
 @pytest.mark.parametrize("sampler", ["scir", "sgrld", "sgrhmc"])

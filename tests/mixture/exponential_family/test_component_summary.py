@@ -134,11 +134,11 @@ def test_categories_of_a_data_frame_are_shown_by_their_names():
 
 def test_components_of_weight_zero_do_not_change_the_information():
     means = np.array([[0.0], [2.0], [100.0]])
-    two = NormalCells(means[:2], np.ones((2, 1))).information(np.array([3.0, 1.0]))
-    three = NormalCells(means, np.ones((3, 1))).information(np.array([3.0, 1.0, 0.0]))
+    two = NormalCells(means[:2], np.ones((2, 1))).information(np.diag([3.0, 1.0]))
+    three = NormalCells(means, np.ones((3, 1))).information(np.diag([3.0, 1.0, 0.0]))
     np.testing.assert_array_equal(two, three)
     assert two[0] > 0.1
-    assert mutual_information(np.zeros((3, 2)), np.log([0.5, 0.5])) == 0.0
+    assert mutual_information(np.zeros((3, 2)), np.diag([0.5, 0.5])) == 0.0
 
 
 # --- weights, sizes and typical rows ---------------------------------------------------------------------
