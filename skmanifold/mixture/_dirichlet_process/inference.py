@@ -38,6 +38,7 @@ from .._prior import DrawsFromEmission, PriorLabels
 from .._scores import to_shares
 from .fit_strategy import MOST_COMPONENTS, MixtureStream, counted_by
 from .model import log_density_of
+from .outliers import OUTLIER, apart, score_rows, weight_given
 from .stochastic_slice import Blocks, StochasticSliceState
 
 # Of different draws these do not correspond to each other.
@@ -62,7 +63,8 @@ _DRAWN = draws_of(
     cosine_prior=Array("float64", "n_chains n_component_draws", low=0, high=1),
     dispersions=Array("float64", "n_chains n_component_draws _", above=0),
     concentrations=Array("float64", "n_chains n_component_draws n_padded", nan=True),
-    labels=Array("int32", "n_chains n_component_draws n_rows", low=0, below=MOST_COMPONENTS),
+    labels=Array("int32", "n_chains n_component_draws n_rows", low=OUTLIER, below=MOST_COMPONENTS),
+    outlier_weight=Array("float64", "n_chains n_draws", low=0, high=1),
 )
 
 
@@ -82,7 +84,7 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
     _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
     _stream: Saved[MixtureStream | None]  # after `partial_fit`, in place of the draws of a fit
     _draws: Lacking[list[PartitionDraw | ParameterDraw]]
-    labels_: Lacking[Annotated[np.ndarray, index("n_rows", below="n_components")]]
+    labels_: Lacking[Annotated[np.ndarray, Array("int64", "n_rows", low=OUTLIER, below="n_components")]]
     # Labels of all rows, and as many blocks as these reach
     _states: Lacking[list[Annotated[StochasticSliceState, counted_by(n_used)]] | None]
     concentration_: Annotated[float, Real(above=0, high=MOST_CONCENTRATED)]
@@ -137,6 +139,74 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
         check_is_fitted(self)
         return self._estimate.statistics.sizes / (self._estimate.statistics.sizes.sum() + self._estimate.concentration)
 
+    @property
+    def outlier_weight_(self) -> float:
+        """Posterior mean of the weight of the outliers, if the mixture was fitted with them."""
+        check_is_fitted(self)
+        if not self._has_outliers:
+            raise AttributeError("outlier_weight_ needs a fit with outliers=True.")
+        drawn = self._posterior["outlier_weight"]
+        return float(drawn.mean()) if drawn.size else weight_given(np.sum(self.labels_ == OUTLIER), len(self.labels_))
+
+    @property
+    def _has_outliers(self) -> bool:
+        """Whether the last fit was one with outliers."""
+        return self._stream is None and "outlier_weight" in self._posterior
+
+    def outlier_proba(self, X: MatrixLike | None = None) -> np.ndarray:
+        r"""Posterior probability of each row that it is an outlier; 0 after a fit with ``outliers=False``.
+
+        With the density g of outliers and the density f of the mixture of the other rows, that of a new row is
+
+        .. math:: \frac{1}{T} \sum_t \frac{\pi^{(t)} g(x)}{\pi^{(t)} g(x) + (1 - \pi^{(t)}) f^{(t)}(x)}.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
+            New rows. None uses the rows of `fit`: the share of the draws in which each is an outlier.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            If X is None after `partial_fit`, whose rows are not kept.
+        """
+        check_is_fitted(self)
+        if X is not None:
+            rows = self._read(X)
+            return self._with_outliers(rows)[1] if self._has_outliers else np.zeros(rows.n_rows)
+        if "labels_" not in vars(self):
+            raise ValueError("The rows of partial_fit were not kept: pass X.")
+        drawn = self._posterior.get("labels", self.labels_).reshape(-1, len(self.labels_))
+        return np.mean((drawn if len(drawn) else self.labels_[np.newaxis]) == OUTLIER, axis=0)
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """The most probable component of each row, or -1 if it is an outlier.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Indices into ``weights_``; after a fit with ``outliers=True`` -1 for rows whose `outlier_proba` is above
+            1/2.
+        """
+        labels = super().predict(X)
+        return np.where(self.outlier_proba(X) > 0.5, OUTLIER, labels) if self._has_outliers else labels
+
+    def _log_densities_of(self, rows: Any) -> np.ndarray:
+        return self._with_outliers(rows)[0] if self._has_outliers else super()._log_densities_of(rows)
+
+    def _with_outliers(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Log densities of rows, and probabilities that they are outliers."""
+        with Workers(self.n_jobs) as workers:
+            return score_rows(self._family_rows(rows), self._predictive, len(self.labels_), workers)
+
     def co_clustering(self, X: MatrixLike | None = None) -> np.ndarray:
         """Posterior probabilities that two rows belong to the same component.
 
@@ -161,7 +231,7 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
             labels = self.posterior_.get("labels")
             if labels is None or labels.shape[1] == 0:
                 raise ValueError("No draws of the labels were kept: pass X.")
-            return co_clustering(labels.reshape(-1, labels.shape[-1]))
+            return co_clustering(apart(labels.reshape(-1, labels.shape[-1])))
         clusters = self._family_rows(self._read(X))
         n_bytes = 8 * clusters.n_rows**2
         if n_bytes > _MAX_DENSE_BYTES:
@@ -323,9 +393,10 @@ def _drawn_sizes(labels: np.ndarray, draws: np.ndarray | None) -> np.ndarray:
     partitions = np.empty((0, len(labels))) if draws is None else draws.reshape(-1, len(labels))
     sizes = np.zeros((len(partitions), labels.max() + 1), np.int64)
     for i, drawn in enumerate(partitions):
-        names, drawn_labels = np.unique(drawn, return_inverse=True)
+        both = (labels != OUTLIER) & (drawn != OUTLIER)
+        names, drawn_labels = np.unique(drawn[both], return_inverse=True)
         common = np.zeros((sizes.shape[1], len(names)), np.int64)
-        np.add.at(common, (labels, drawn_labels), 1)
+        np.add.at(common, (labels[both], drawn_labels), 1)
         own, matched = linear_sum_assignment(common, maximize=True)
         sizes[i, own] = common.sum(axis=0)[matched]
     return sizes
