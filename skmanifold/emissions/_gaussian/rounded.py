@@ -11,6 +11,7 @@ import numpy as np
 from ...random._keys import fold_in_each
 from ...utils._conditions import Array
 from ...utils._declared import Lacking, Saved
+from ...utils._threads import Workers
 from .._dense_rows import DenseRows
 from .._rounding import within_cells
 from .rounded_kernels import draw_in_cells, log_means

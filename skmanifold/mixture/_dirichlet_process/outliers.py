@@ -15,11 +15,12 @@ import numpy as np
 from scipy.special import betaln
 
 from ...emissions._family import Family
-from ...emissions._statistics import by_size, with_values
+from ...emissions._statistics import by_size, n_used, with_values
 from ...metrics._partitions import compact_labels
-from ...random._keys import Purpose, subkey
+from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import log_beta_variate
 from ...samplers import BaseSampler
+from ...samplers._latent.stick_breaking import draw_sticks, lengthen_sticks, order_above
 from ...samplers._states import LatentState
 from ...utils._threads import Workers, split_range
 from .._scores import draw_labels_of_terms, to_shares
@@ -77,11 +78,16 @@ def score_rows(
 
 
 class SliceWithOutliers(BaseSampler):
-    """Passes of a slice sampler over the rows that are no outliers, each after a draw of the rows that are.
+    r"""Passes of a slice sampler over the rows that are no outliers, each after a draw of the rows that are.
 
-    Given pi, and the weights and parameters of the components with rows, each row becomes an outlier or a row of one of
-    these components, with probability proportional to weight times density. This is a Gibbs update, because the label
-    of each row is among them. If no row would be left, the labels stay.
+    A row of a component has a slice u ~ U(0, w), where w is the weight of the component, as in `Slice`; an outlier has
+    one with density 1 / (2 sqrt(u)). Given slices and parameters, each row becomes an outlier or a row of a component
+    whose weight exceeds its slice, with or without other rows:
+
+        P(outlier) ~ pi g(x) / (2 sqrt(u)),  P(component j) ~ (1 - pi) f(x | parameters of j) 1(w_j > u).
+
+    If no row would be left, the labels stay. Without slices, the components among which a row chooses would be those
+    that have rows, which depend on the labels: the posterior would not be stationary.
     """
 
     state_types = (LatentState,)
@@ -94,8 +100,12 @@ class SliceWithOutliers(BaseSampler):
         self.sampler = sampler
 
     def init(self, model: DPModel, key: np.uint64) -> LatentState:
-        """The initial state, without outliers."""
-        return self.sampler.init(model, key)
+        """The initial state: rows of initial clusters that are more probable as outliers are outliers."""
+        state = self.sampler.init(model, key)
+        labels = _first_labels(model, state)
+        rows = np.flatnonzero(labels != OUTLIER)
+        own = _of_rows(model, rows).count(labels[rows])
+        return state._replace(statistics=_of_all(own, state.statistics, rows), latents=labels)
 
     def step(self, model: DPModel, state: LatentState) -> LatentState:
         """One pass; ``log_density`` is that of the slice sampler and of the outliers."""
@@ -106,15 +116,8 @@ class SliceWithOutliers(BaseSampler):
         part = _of_rows(model, rows)
         state = self.sampler.step(part, state._replace(statistics=own, latents=labels[rows]))
         labels[rows] = state.latents
-
-        def placed(of_part: np.ndarray, of_all: np.ndarray) -> np.ndarray:
-            values = of_all.copy()
-            values[rows] = of_part
-            return values
-
-        log_density = state.log_density + _log_broad(model, outliers).sum()
-        log_density += betaln(_PRIOR[0] + n - len(rows), _PRIOR[1] + len(rows)) - betaln(*_PRIOR)
-        statistics = with_values(placed, state.statistics, whole)
+        log_density = state.log_density + _log_broad(model, outliers).sum() + _log_prior(len(outliers), n)
+        statistics = _of_all(state.statistics, whole, rows)
         return state._replace(statistics=statistics, latents=labels, log_density=float(log_density))
 
     def parameters(self, model: DPModel, state: LatentState) -> Any:
@@ -125,6 +128,37 @@ class SliceWithOutliers(BaseSampler):
 def _of_rows(model: DPModel, rows: np.ndarray) -> DPModel:
     """The model of some rows."""
     return replace(model, clusters=model.clusters.subset(rows))
+
+
+def _of_all(statistics: Any, whole: Any, rows: np.ndarray) -> Any:
+    """Statistics of some rows, with the numbers within cells of all rows; `whole` has those of the others."""
+
+    def placed(of_some: np.ndarray, of_all: np.ndarray) -> np.ndarray:
+        values = of_all.copy()
+        values[rows] = of_some
+        return values
+
+    return with_values(placed, statistics, whole)
+
+
+def _log_prior(n_outliers: int, n_rows: int) -> float:
+    """Log prior probability that these rows are outliers and the others are not."""
+    return float(betaln(_PRIOR[0] + n_outliers, _PRIOR[1] + n_rows - n_outliers) - betaln(*_PRIOR))
+
+
+def _first_labels(model: DPModel, state: LatentState) -> np.ndarray:
+    """Labels of a start, of which each cluster but the largest becomes outliers if they are more probable then."""
+    labels, n_outliers, n = state.latents.copy(), 0, model.n_rows
+    for label in by_size(state.statistics)[:0:-1]:
+        rows = np.flatnonzero(labels == label)
+        part, alike = _of_rows(model, rows), np.zeros(len(rows), np.int32)
+        own, left = part.count(alike), n - n_outliers
+        log_cluster = part.log_joint(own, state.position) + part.clusters.entropy_of_missing(alike, own)
+        log_cluster += betaln(left - len(rows) + state.position, len(rows)) - betaln(state.position, len(rows))
+        log_prior = _log_prior(n_outliers + len(rows), n) - _log_prior(n_outliers, n)
+        if log_prior + _log_broad(model, rows).sum() > log_cluster:
+            labels[rows], n_outliers = OUTLIER, n_outliers + len(rows)
+    return labels
 
 
 def _log_broad(model: DPModel, rows: np.ndarray) -> np.ndarray:
@@ -144,20 +178,26 @@ def _redraw(model: DPModel, state: LatentState, key: np.uint64) -> tuple[np.ndar
     outliers = np.flatnonzero(labels == OUTLIER)
     statistics = clusters.spread_in_cells(state.statistics, outliers, subkey(key, Purpose.ROUNDING))
     log_weight, log_rest = log_weights_given(len(outliers), n, subkey(key, Purpose.WEIGHTS))
-    draw, present = model.draw(statistics, state.position, subkey(key, Purpose.DRAW)), by_size(statistics)
+    sticks = draw_sticks(statistics.sizes[: n_used(statistics)], state.position, key)
+    levels = (fold_in_each(subkey(key, Purpose.SLICE), np.arange(n)) + 0.5) * 2.0**-64
+    levels = np.where(labels == OUTLIER, levels**2, levels * sticks.weights()[0][labels])
+    weights, _ = lengthen_sticks(sticks, state.position, levels.min(), key).weights()
+    above = order_above(weights, levels.min())
+    components = model.draw_components(statistics, above, subkey(key, Purpose.COMPONENTS))
 
     def of_rows(rows: np.ndarray) -> tuple[Any, Any]:
         part = clusters.subset(rows)
         own = with_values(lambda values: values[rows], statistics)
         return part.given(own), own
 
-    names, new = np.append(present, OUTLIER).astype(np.int32), np.empty(n, np.int32)
+    names, new = np.append(above, OUTLIER).astype(np.int32), np.empty(n, np.int32)
     for start, stop in split_range(n, _ROWS_AT_ONCE):
         rows = np.arange(start, stop)
         part, own = of_rows(rows)
-        terms = np.repeat(log_rest + draw.log_weights[np.newaxis, :-1], len(rows), axis=0)
-        part.exact(own).add_densities_of_rows(draw.components, terms, workers)
-        terms = np.hstack((terms, log_weight + _log_broad(model, rows)))
+        terms = np.where(weights[above] > levels[rows, np.newaxis], log_rest, -np.inf)
+        part.exact(own).add_densities_of_rows(components, terms, workers)
+        of_levels = math.log(0.5) - 0.5 * np.log(levels[rows, np.newaxis])
+        terms = np.hstack((terms, log_weight + of_levels + _log_broad(model, rows)))
         drawn, scratch = np.empty(len(rows), np.int32), np.empty(2 * terms.size)
         draw_labels_of_terms(terms, subkey(key, Purpose.LABELS), start, scratch, drawn, np.empty(len(rows)))
         new[rows] = names[drawn]
@@ -165,9 +205,9 @@ def _redraw(model: DPModel, state: LatentState, key: np.uint64) -> tuple[np.ndar
 
     rows = np.flatnonzero(new != OUTLIER)
     part, _ = of_rows(rows)
-    own, place_of = part.no_statistics(len(statistics.sizes)), np.zeros(len(statistics.sizes), np.int64)
-    place_of[present] = np.arange(len(present))
+    own, place_of = part.no_statistics(max(len(statistics.sizes), int(new.max()) + 1)), np.zeros(len(weights), np.int64)
+    place_of[above] = np.arange(len(above))
     part.count(new[rows], own, workers)
-    shared = own, draw.components, place_of, subkey(key, Purpose.MISSING_CELLS), workers
+    shared = own, components, place_of, subkey(key, Purpose.MISSING_CELLS), workers
     part.redraw_missing(np.arange(len(rows)), new[rows], new[rows], *shared)
     return new, statistics, own
