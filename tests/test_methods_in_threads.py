@@ -67,6 +67,7 @@ CALLS = {  # arguments of the calls of each method
     ],
     "merge_components": lambda estimator, X: [{}, {"clusters": 1}],
     "merge_topics": lambda estimator, X: [{"groups": [[0, 1]]}],
+    "outlier_proba": _nothing_or_rows,
     "perplexity": _rows,
     "predict": _rows,
     "predict_log_proba": _rows,

@@ -307,6 +307,7 @@ class GaussianFamily(RoundsColumns):
         family = self._with_vector(vector) if len(vector) else copy(self)
         if len(values):
             family._set_values(values)
+            family._bounds = *family._bounds[:2], values
         return family
 
     _vector: np.ndarray | None = None  # drawn hyperparameters; None are those of the prior
