@@ -151,10 +151,8 @@ class PartitionFit(FitStrategy):
         n_components, concentration = len(occupied(state.statistics)), self._concentration(state)
         record = {"n_components": np.array(n_components), "concentration": np.array(concentration)}
         if self.mixture.outliers:
-            n_outliers, key = (
-                np.count_nonzero(state.latents == OUTLIER),
-                subkey(state.key, Purpose.WEIGHTS, state.n_steps),
-            )
+            n_outliers = int(np.sum(state.latents == OUTLIER))
+            key = subkey(state.key, Purpose.WEIGHTS, state.n_steps)
             record["outlier_weight"] = np.exp(log_weights_given(n_outliers, self.n_rows, key)[0])
         if is_whole:
             draw = chain.sampler.parameters(chain.model, state)
