@@ -105,12 +105,13 @@ class RoundsColumns(TransformsColumns):
         """Statistics with uniform numbers of these rows within their cells, in the units of X."""
         if not len(statistics.values):
             return statistics
-        family, values = self.given(statistics), statistics.values.copy()
+        family: Any = self.given(statistics)
+        values, is_rounded = statistics.values.copy(), family.resolution > 0.0
         zeros, units = np.transpose([self._units_of_column(j) for j in range(self.n_features)])
         lows, highs = (family._inverse(zeros + units * ends[rows]) for ends in family._bounds[:2])
         X = lows + np.random.default_rng(int(key)).random(lows.shape) * (highs - lows)
         drawn = (X if family.transform is None else family.transform.forward(X)) - zeros
-        values[rows] = np.where(self.resolution > 0.0, drawn / units, values[rows])
+        values[rows] = np.where(is_rounded, drawn / units, values[rows])
         return statistics._replace(values=values)
 
     def exact(self, statistics: Any) -> Any:

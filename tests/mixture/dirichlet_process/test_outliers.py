@@ -20,7 +20,7 @@ from skmanifold.emissions._bound_rows import BoundRows
 from skmanifold.emissions._gaussian.rounded import RoundsColumns
 from skmanifold.mixture._dirichlet_process import outliers
 from skmanifold.mixture._dirichlet_process.model import DPModel
-from skmanifold.mixture._dirichlet_process.outliers import OUTLIER, SliceWithOutliers
+from skmanifold.mixture._dirichlet_process.outliers import OUTLIER, SliceWithOutliers, log_weights_given
 from skmanifold.models import IncompatibleError
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import Slice
@@ -135,8 +135,8 @@ def test_minibatches_and_scans_have_the_same_posterior():
     assert_agrees(along_chains(*read(CASES["diag, missing"]), Slice(2, 1), batch_size=2), expectations("diag, missing"))
 
 
-def only_components_with_rows(sticks, *rest):
-    return sticks
+def weights_of_all_rows(n_outliers, n_rows, key):
+    return log_weights_given(n_rows - n_outliers, n_rows, key)
 
 
 def density_of_all_cells(family, out, workers):
@@ -148,7 +148,7 @@ def without_normalisation(family, out, workers):
 
 
 WRONG = [
-    ("categorical, missing", outliers, "lengthen_sticks", only_components_with_rows),
+    ("categorical, missing", outliers, "log_weights_given", weights_of_all_rows),
     ("diag, missing", RoundsColumns, "add_log_broad", density_of_all_cells),
     ("categorical, missing", BoundRows, "add_log_broad", without_normalisation),
 ]
@@ -225,7 +225,9 @@ def expectations_of_rounded(kind, power):
 @pytest.mark.parametrize("kind", ["diag", "full"])
 @pytest.mark.parametrize("power", [None, 0.2])
 def test_rounded_outliers_have_their_posterior(kind, power):
-    assert_agrees(along_chains(*rounded(kind, power)), expectations_of_rounded(kind, power))
+    found, expected = along_chains(*rounded(kind, power)), expectations_of_rounded(kind, power)
+    is_frequent = expected > 0.01
+    assert_agrees(found._replace(mean=found.mean[is_frequent], error=found.error[is_frequent]), expected[is_frequent])
 
 
 @of_few_rows
