@@ -134,17 +134,25 @@ def squares(factors):
     return np.swapaxes(factors, 1, 2) @ factors
 
 
+def cholesky(matrices):
+    """Cholesky factors; if rounding errors make a matrix indefinite, diagonals are slightly larger."""
+    try:
+        return np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        return np.linalg.cholesky(matrices * (1 + 1e-8 * np.eye(matrices.shape[1])))
+
+
 def wishart_factors(c, C, rng):
     """Matrices P such that P^T P ~ W(c, C), by Bartlett's decomposition."""
     r = C.shape[1]
     lower = np.tril(rng.standard_normal(C.shape), -1)
     lower[:, range(r), range(r)] = np.sqrt(rng.chisquare(2 * c[:, np.newaxis] - np.arange(r)))
-    return np.swapaxes(np.linalg.solve(np.swapaxes(np.linalg.cholesky(2 * C), 1, 2), lower), 1, 2)
+    return np.swapaxes(np.linalg.solve(np.swapaxes(cholesky(2 * C), 1, 2), lower), 1, 2)
 
 
 def normals(precisions, linear, rng):
     """Draws from normal distributions with log density -x^T Q x / 2 + linear^T x."""
-    roots = np.linalg.cholesky(precisions)
+    roots = cholesky(precisions)
     half = np.linalg.solve(roots, linear[:, :, np.newaxis])
     return np.linalg.solve(np.swapaxes(roots, 1, 2), half + rng.standard_normal(half.shape))[:, :, 0]
 
