@@ -3,10 +3,10 @@
 Several components may describe one cluster that is not Gaussian. Methods that find clusters are compared by the
 adjusted Rand index of their labels and the known ones, and by the number of clusters. The first five begin with the
 components of one fit of `DPMixture` with default settings, which they share: they merge components, and a row belongs
-to the cluster of its component in `labels_`.
+to the cluster of its component in `component_labels_`.
 
 - components: the components of this fit, none merged.
-- merged: `DPMixture.merge_components`.
+- merged: the clusters of `DPMixture`, with default settings.
 - entropy (Baudry et al., 2010): each step merges the two clusters for which the entropy of the memberships decreases
   most. The number of clusters is at the elbow of the entropies as a function of the number of rows that were merged
   until then: two straight lines, fitted to the points before and after it by least squares, have the smallest error.
@@ -185,7 +185,8 @@ class Fitted(NamedTuple):
 
     X: np.ndarray
     columns: np.ndarray
-    mixture: DPMixture
+    merged: DPMixture
+    mixture: DPMixture  # the same fit with a cluster for each component
     n_classes: int
     seed: int
 
@@ -195,7 +196,7 @@ def components(fitted):
 
 
 def merged(fitted):
-    return fitted.mixture.merge_components()[fitted.mixture.labels_]
+    return fitted.merged.labels_
 
 
 def merges(n_components, value):
@@ -321,7 +322,8 @@ def ridge_ratio(first, second):
 
 def coarsened(fitted):
     rows = np.random.default_rng(fitted.seed).permutation(len(fitted.X))[:N_COARSENED]
-    return DPMixture(fitted.mixture.emission, random_state=fitted.seed).fit(fitted.X[rows]).predict(fitted.X)
+    mixture = DPMixture(fitted.mixture.emission, clusters="components", random_state=fitted.seed)
+    return mixture.fit(fitted.X[rows]).predict(fitted.X)
 
 
 def gaussians_by_bic(fitted):
@@ -393,7 +395,7 @@ def measure(name, methods, seeds):
         start = time.perf_counter()
         mixture = DPMixture(ALL[name].emission, random_state=seed).fit(X)
         runs.append({"data": name, "method": SHARED, "seed": seed, "seconds": time.perf_counter() - start})
-        fitted = Fitted(X, columns, mixture, n_classes, seed)
+        fitted = Fitted(X, columns, mixture, mixture.merge_components("components"), n_classes, seed)
         for method in methods:
             start = time.perf_counter()
             labels = METHODS[method](fitted)
