@@ -229,8 +229,8 @@ def labels_of(mixture, groups):
 
 def memberships_of(fitted):
     """A function that returns the memberships of the rows in a group of components."""
-    of_components = fitted.mixture.predict_proba(fitted.X)
-    return cache(lambda group: of_components[:, list(group)].sum(axis=1))
+    of_components = fitted.mixture.predict_proba(fitted.X).T.copy()
+    return lambda group: of_components[list(group)].sum(axis=0)  # not cached: pairs of 300 components need gigabytes
 
 
 def by_entropy(axis, fitted):
