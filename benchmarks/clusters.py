@@ -85,7 +85,7 @@ BACKGROUND = -1  # the label of rows that are not scored
 STORED = Path(__file__).with_suffix(".jsonl")
 SHARED = "DPMixture"
 SCORES = {"rand": "Adjusted Rand index", "information": "adjusted mutual information"}
-LIMIT = 600  # seconds of a fit of mclust
+LIMIT = 1800  # seconds of a fit of mclust
 
 # Data: rows and their labels
 
