@@ -43,7 +43,7 @@ def overlapping_priors(L, columns, n_sizes, seed):
     draws = draws[numbers == np.bincount(numbers).argmax()]
     draws = draws[np.unique(np.linspace(0, len(draws) - 1, N_COMPARED).astype(int))]
     labels = draws[np.argmin(expected_variation_of_information(draws, draws))]
-    return {f"overlapping priors, L = {L}": (labels, time.process_time() - start)}
+    return {"overlapping priors": (labels, time.process_time() - start)}
 
 
 class Chain:

@@ -25,9 +25,10 @@ to the cluster of its component in `component_labels_`.
 - HDBSCAN: of scikit-learn, clusters of at least 15 rows, or of 5% of the rows if these are fewer. Noise has a label of
   its own, which is not counted as a cluster.
 - KMeans: of scikit-learn, with the true number of classes and ten initialisations.
-- overlapping priors (Malsiner-Walli, Fruehwirth-Schnatter and Gruen, 2017): at most ten clusters, each a mixture of L
-  Gaussians whose prior draws their means together (`_mixtures_of_mixtures.py`).
-- mclust: of R, the smallest BIC among all forms of the covariances and 1 to 15 components.
+- overlapping priors (Malsiner-Walli, Fruehwirth-Schnatter and Gruen, 2017): at most ten clusters, each a mixture of
+  five Gaussians whose prior draws their means together (`_mixtures_of_mixtures.py`); 1,000 draws after 1,000 others.
+- mclust: of R (mclust 6.0.0), the largest BIC among all forms of the covariances and 1 to 15 components. Tables, which
+  are the same for all seeds, have one run.
 - mclust, merged: its components, merged by `clustCombi` with the number of clusters at the elbow of the entropies.
 
 All from "GaussianMixture by BIC" on receive standardised columns. All other settings are the defaults, and the
@@ -41,7 +42,7 @@ texts as 50 columns of `TruncatedSVD`. Rows of the last two have unit length, an
 "von_mises_fisher". Except for heart, all methods receive columns that are not standardised, and numbers of components
 are up to 1.5 times the number of classes if this is more than 15.
 
-The figures of the last four methods, whose seconds are of the processor, are in `clusters.jsonl`; `--peers` measures
+The figures of the last three methods, whose seconds are of the processor, are in `clusters.jsonl`; `--peers` measures
 what this file does not have.
 
     python -m benchmarks.clusters --scored --write
@@ -81,6 +82,7 @@ LEAST_MISCLASSIFIED = 0.025
 N_ON_RIDGE = 201
 N_COARSENED = 120
 MOST_COMPONENTS = 15
+N_WITHIN = 5  # Gaussians per cluster with overlapping priors
 BACKGROUND = -1  # the label of rows that are not scored
 STORED = Path(__file__).with_suffix(".jsonl")
 SHARED = "DPMixture"
@@ -360,8 +362,7 @@ METHODS = {
 }
 # Functions of columns, the largest number of components and the seed, and the names of what they return
 PEERS = {
-    partial(overlapping_priors, 5): ("overlapping priors, L = 5",),
-    partial(overlapping_priors, 4): ("overlapping priors, L = 4",),
+    partial(overlapping_priors, N_WITHIN): ("overlapping priors",),
     partial(mclust, seconds=LIMIT): ("mclust", "mclust, merged"),
 }
 NAMES_OF_PEERS = sum(PEERS.values(), ())
@@ -405,7 +406,7 @@ def measure(name, methods, seeds):
 
 
 def measure_peers(names, methods, seeds):
-    """Measure what the file does not have yet; tables are the same for all seeds, and so are the figures of mclust."""
+    """Measure what the file does not have yet; mclust has one run on tables, which are the same for all seeds."""
     done = {(run["data"], run["method"], run["seed"]) for run in _stored.read(STORED)[1]}
     for seed, (peer, own), name in product(seeds, PEERS.items(), names):
         is_repeated = "mclust" in own and name not in PLANTED and seed != seeds[0]
@@ -465,7 +466,7 @@ if __name__ == "__main__":
             parser.exit()
         ours = [method for method in options.methods if method in METHODS]
         measure("iris", ours, [0])  # compile the kernels
-        source, stored = _stored.read(STORED, "The last four methods")
+        source, stored = _stored.read(STORED, "The last three methods")
         runs = [run for run in stored if run["seed"] in options.seeds]
         for name in names:
             runs += measure(name, ours, options.seeds)
