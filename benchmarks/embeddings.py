@@ -3,9 +3,9 @@
 Embeddings are rows of `TruncatedSVD` of tf-idf (sublinear), scaled to unit length, in float32. Rows of zeros are left
 out. They are clustered as they are, after `PCA` to five columns, and after `UMAP` to five columns with the settings of
 BERTopic. `DPMixture` receives embeddings as directions (`"von_mises_fisher"`), and five columns as numbers (the
-default, `"gaussian"`). HDBSCAN is that of scikit-learn, with `min_cluster_size=10`, the default of BERTopic. `DPMixture`
-and HDBSCAN infer the number of clusters, and `KMeans` receives the number of labels. All other settings are the
-defaults.
+default, `"gaussian"`). HDBSCAN is that of scikit-learn, with `min_cluster_size=10`, the default of BERTopic. These two
+infer the number of clusters. `KMeans` receives the number of labels, and so does another `DPMixture`, as `clusters`.
+All other settings are the defaults.
 
 Each method runs three times: twice with `random_state=0` and once with `random_state=1`. UMAP has no seed, as in
 BERTopic, and t-SNE has none, as in Turftopic. Figures are those of the first run. Labels are used for these figures
@@ -54,6 +54,7 @@ SCORED = ["BBC", "20 Newsgroups", "NSF"]  # no setting was chosen by a look at t
 SEEDS = 0, 0, 1
 LEAST_CLUSTER = 10
 FEW = 5  # columns
+DIRECTIONS, NUMBERS = "von_mises_fisher", "gaussian"  # emissions of embeddings, and of a few columns
 OPTIONAL = "umap-learn", "bertopic", "turftopic"
 NONE, TO_FEW, UMAP_TO_FEW = "embeddings", f"PCA, {FEW} columns", f"UMAP, {FEW} columns"
 
@@ -102,34 +103,32 @@ def umap(seed):
     return UMAP(n_neighbors=15, n_components=FEW, min_dist=0.0, metric="cosine")
 
 
-def dp(emission, seed):
-    return DPMixture(emission, random_state=seed)
+def dp(emission, clusters, seed):
+    return DPMixture(emission, clusters=clusters, random_state=seed)
 
 
 def hdbscan(seed):
     return HDBSCAN(min_cluster_size=LEAST_CLUSTER, copy=True)
 
 
-def k_means(n_labels, seed):
-    return KMeans(n_labels, n_init=10, random_state=seed)
+def k_means(n_clusters, seed):
+    return KMeans(n_clusters, n_init=10, random_state=seed)
 
 
 def methods_of(n_labels):
     """For each reduction, its step and those of the methods."""
-    directions, numbers = partial(dp, "von_mises_fisher"), partial(dp, "gaussian")
+    given = f"{n_labels} clusters"
+
+    def dps(emission):
+        found = {f"DPMixture, {given}": partial(dp, emission, n_labels), "HDBSCAN": hdbscan}
+        return {"DPMixture": partial(dp, emission, "merged"), **found}
+
     methods = {
-        NONE: (
-            as_they_are,
-            {
-                "DPMixture, directions": directions,
-                "HDBSCAN": hdbscan,
-                "KMeans, number of labels": partial(k_means, n_labels),
-            },
-        ),
-        TO_FEW: (pca, {"DPMixture": numbers, "HDBSCAN": hdbscan}),
+        NONE: (as_they_are, {**dps(DIRECTIONS), f"KMeans, {given}": partial(k_means, n_labels)}),
+        TO_FEW: (pca, dps(NUMBERS)),
     }
     if importlib.util.find_spec("umap"):
-        methods[UMAP_TO_FEW] = (umap, {"DPMixture": numbers, "HDBSCAN": hdbscan})
+        methods[UMAP_TO_FEW] = (umap, dps(NUMBERS))
     return methods
 
 
@@ -214,8 +213,8 @@ def turftopic(documents, embeddings, **steps):
 def ours(of_columns, of_clusters):
     return {
         "its own": {},
-        "PCA, DPMixture": {of_columns: pca(0), of_clusters: dp("gaussian", 0)},
-        "DPMixture, directions": {of_columns: as_they_are(0), of_clusters: dp("von_mises_fisher", 0)},
+        "PCA, DPMixture": {of_columns: pca(0), of_clusters: dp(NUMBERS, "merged", 0)},
+        "DPMixture, directions": {of_columns: as_they_are(0), of_clusters: dp(DIRECTIONS, "merged", 0)},
     }
 
 
