@@ -13,8 +13,8 @@ Turftopic.
 # Texts
 # -----
 # We simulate 1500 texts on six subjects, of which the largest has ten times as many texts as the
-# smallest. Each text has 20 to 60 words: three fifths are common to all texts, one in ten is from a
-# random subject, and the others are words of its own subject.
+# smallest. Each text has 20 to 60 words: three fifths are common to all texts, one in ten is from
+# a random subject, and the others are words of its own subject.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -65,9 +65,9 @@ print(texts[0])
 # %%
 # From texts to clusters
 # ----------------------
-# Embeddings are usually computed by a sentence encoder. Here they are made by tf-idf and a truncated
-# singular value decomposition. Von Mises-Fisher components describe the directions of the
-# embeddings.
+# Embeddings are usually computed by a sentence encoder. Here they are made by tf-idf and a
+# truncated singular value decomposition. Von Mises-Fisher components describe the directions of
+# the embeddings.
 
 to_vectors = make_pipeline(TfidfVectorizer(), TruncatedSVD(10, random_state=0), Normalizer())
 topics = make_pipeline(to_vectors, DPMixture("von_mises_fisher", random_state=0))
@@ -76,9 +76,9 @@ mixture = topics[-1]
 print(pd.crosstab(subjects[subject], labels, rownames=["subject"], colnames=["cluster"]))
 
 # %%
-# There is one cluster for each subject. The clusters are not exactly von Mises-Fisher distributed,
-# so each consists of several components that overlap. With ``clusters="components"``, labels and
-# probabilities are those of the components:
+# There is one cluster for each subject. The clusters are not exactly von Mises-Fisher
+# distributed, so each consists of several components that overlap. With
+# ``clusters="components"``, labels and probabilities are those of the components:
 
 n_components = mixture.merge_components("components").n_components_
 print(f"{n_components} components, {mixture.n_components_} clusters")
@@ -87,8 +87,8 @@ print(f"{n_components} components, {mixture.n_components_} clusters")
 #
 # Words of the clusters
 # ---------------------
-# `class_words` finds the words that are more frequent in a cluster than in the others, from counts of
-# words in the texts. Bars are log odds ratios with 90% credible intervals.
+# `class_words` finds the words that are more frequent in a cluster than in the others, from
+# counts of words in the texts. Bars are log odds ratios with 90% credible intervals.
 
 counter = CountVectorizer()
 counts = counter.fit_transform(texts)
@@ -99,27 +99,28 @@ plt.show()
 # %%
 # New texts
 # ---------
-# The pipeline assigns new texts to the clusters. `predict_proba` has the probability of each cluster,
-# here for a text on one subject, and for one on two subjects.
+# The pipeline assigns new texts to the clusters. `predict_proba` has the probability of each
+# cluster, here for a text on one subject, and for one on two subjects.
 
 agreement = adjusted_mutual_info_score(new_subject, topics.predict(new_texts))
 print(f"adjusted mutual information with the subjects of new texts: {agreement:.2f}")
-two = ["telescope on the moon, comet and planet", "a loan for seed, a bank for soil, interest on compost"]
+two = ["telescope, moon, comet and planet", "a loan for seed, a bank for soil, interest on compost"]
 names = [" ".join(words[:2]) for words in found.words]
 print(pd.DataFrame(topics.predict_proba(two).T.round(2), names, ["one subject", "two subjects"]))
 
 # %%
-# In a mixture each text belongs to one cluster, so that the probability of one of two subjects can be
-# near one. Topic models such as `StochasticLDA` give proportions of topics.
+# In a mixture each text belongs to one cluster, so that the probability of one of two subjects
+# can be near one. Topic models such as `StochasticLDA` give proportions of topics.
 #
 # Compared with HDBSCAN
 # ---------------------
-# HDBSCAN, the clustering step of BERTopic, needs the smallest number of texts in a cluster, and leaves
-# texts in regions of low density without a cluster. We compare it, with three of these numbers, with
-# the mixture, with two seeds.
+# HDBSCAN, the clustering step of BERTopic, needs the smallest number of texts in a cluster, and
+# leaves texts in regions of low density without a cluster. We compare it, with three of these
+# numbers, with the mixture, with two seeds.
 
 vectors = to_vectors.fit_transform(texts)
-methods = {f"HDBSCAN, at least {n} texts": HDBSCAN(min_cluster_size=n, copy=True) for n in (5, 15, 50)}
+sizes = 5, 15, 50
+methods = {f"HDBSCAN, at least {n} texts": HDBSCAN(min_cluster_size=n, copy=True) for n in sizes}
 methods |= {f"DPMixture, seed {n}": DPMixture("von_mises_fisher", random_state=n) for n in (0, 1)}
 rows = {}
 for name, method in methods.items():
@@ -133,16 +134,15 @@ for name, method in methods.items():
 print(pd.DataFrame(rows).T.to_string())
 
 # %%
-# On these texts both methods find the subjects. HDBSCAN leaves the more texts without a cluster the
-# larger its number is. The mixture does not need this number, and every text has a cluster. With the
-# same seed, the labels are those of the pipeline, bit by bit. With another seed, a few texts are in
-# another cluster.
+# On these texts both methods find the subjects. HDBSCAN leaves the more texts without a cluster
+# the larger its number is. The mixture does not need this number, and every text has a cluster.
+# With the same seed, the labels are those of the pipeline, bit by bit. With another seed, a few
+# texts are in another cluster.
 #
 # In BERTopic and Turftopic
 # -------------------------
-# Both accept a clustering estimator. These lines use principal components, too, because UMAP and
-# t-SNE change the distances between texts, and give different columns in each run unless they have a
-# seed:
+# Both accept a clustering estimator. These lines use principal components, too, because UMAP
+# gives different columns in each run unless it has a seed:
 #
 # .. code-block:: python
 #
