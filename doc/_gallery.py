@@ -10,6 +10,7 @@ _ORDER = (
     "plot_news_topics",
     "plot_choosing_n_components",
     "plot_topic_uncertainty",
+    "plot_embedding_topics",
     "plot_lda_samplers_by_pass",
     "plot_grid_search_samplers",
     "plot_streaming_topics",
