@@ -13,6 +13,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from ..metrics import co_clustering
+from ..mixture._dirichlet_process.outliers import apart
 from ..utils._sklearn import take_rows
 from ..utils._typing import ArrayLike, MatrixLike
 from ._axes import AGAINST, Axes, draw_cells, one_panel, plain, pyplot
@@ -108,7 +109,7 @@ class CoClusteringDisplay:
         n_rows = np.shape(given)[0]
         rows = np.unique(np.linspace(0, n_rows - 1, min(max_rows, n_rows)).astype(int))
         shown = take_rows(given, rows)
-        similarity = co_clustering(shown.T) if X is None else estimator.co_clustering(shown)
+        similarity = co_clustering(apart(shown.T)) if X is None else estimator.co_clustering(shown)
         if labels is not None:
             labels = np.asarray(labels)
             if labels.shape != (n_rows,):

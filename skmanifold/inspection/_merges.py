@@ -91,7 +91,7 @@ class MergesDisplay:
         K = len(merged.component_clusters_)
         if K == 1:
             raise ValueError("MergesDisplay needs at least two components; the fit has one.")
-        sizes, linkage = np.bincount(mixture.component_labels_, minlength=K), _linkage(mixture._merges.pairs)
+        sizes, linkage = mixture._estimate.statistics.sizes, _linkage(mixture._merges.pairs)
         return cls(linkage=linkage, sizes=sizes, n_clusters=merged.n_components_).plot(ax=ax, **line_kwargs)
 
     def plot(self, ax: Axes | None = None, **line_kwargs: Any) -> Self:

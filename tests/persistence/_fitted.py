@@ -121,6 +121,7 @@ def _cases():
     for emission, X in of_emission.items():
         mixture = DPMixture(emission, init=3, n_chains=2, **SHORT)
         cases[f"dp-rows-{emission}"] = (mixture, X, ("fit",))
+    cases["dp-outliers"] = (DPMixture(outliers=True, init=3, **SHORT), ROWS, ("fit",))
     for kind in (DPMixture(init=3, **SHORT), ExponentialFamilyMixture(2, sampler="gibbs", **SHORT)):
         mixture = kind.set_params(emission="auto")
         cases[f"table-{type(kind).__name__}"] = (mixture, TABLE, ("fit",))

@@ -130,8 +130,9 @@ class ClustersOfComponents(SummarizesClusters):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            New rows, assigned independently of each other given each draw. A row in a new component shares it with no
-            other row. None uses the rows of `fit` and the draws of their labels.
+            New rows, assigned independently of each other given each draw, as if none were an outlier. A row in a new
+            component shares it with no other row. None uses the rows of `fit` and the draws of their labels, where an
+            outlier shares no component.
 
         Returns
         -------

@@ -99,6 +99,8 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
         K = len(self._estimate.statistics.sizes)
         if "component_labels_" in learned and self.component_labels_.max(initial=-1) >= K:
             return "has labels of other components"
+        if not self._has_outliers and self.__dict__.get("component_labels_", np.zeros(1)).min() == OUTLIER:
+            return "has outliers, but no weight of these"
         if sizes.get("n_typical", K) != K or ("_merges" in learned and len(self._merges.pairs) + 1 != K):
             return "has another number of components"
         return super()._disagreement(sizes)

@@ -3,6 +3,7 @@
 Wrong variants go through the same checks, and fail.
 """
 
+from copy import copy
 from functools import cache
 from itertools import combinations
 
@@ -18,6 +19,7 @@ from skmanifold import DPCategoricalMixture, DPMixture
 from skmanifold.emissions import Categorical, Columns, Gaussian, VonMisesFisher
 from skmanifold.emissions._bound_rows import BoundRows
 from skmanifold.emissions._gaussian.rounded import RoundsColumns
+from skmanifold.inspection import CoClusteringDisplay, MergesDisplay
 from skmanifold.mixture._dirichlet_process import outliers
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._dirichlet_process.outliers import OUTLIER, SliceWithOutliers, log_weights_given
@@ -319,6 +321,22 @@ def test_methods_have_the_rows_that_are_no_outliers():
     np.testing.assert_array_equal(np.sort(frame["size"]), np.sort(np.bincount(mixture.labels_[~found])))
     assert not found[mixture.typical_rows_].any()
     assert mixture.merge_components(1).n_components_ == 1
+
+
+def test_displays_have_the_rows_that_are_no_outliers():
+    pytest.importorskip("matplotlib").use("agg")
+    _, _, mixture = background()
+    np.testing.assert_array_equal(MergesDisplay.from_estimator(mixture).sizes, mixture._estimate.statistics.sizes)
+    shown = CoClusteringDisplay.from_estimator(mixture, max_rows=100)
+    a, b = np.flatnonzero(shown.labels == OUTLIER)[:2]
+    assert shown.similarity[a, b] < 0.5
+
+
+def test_labels_of_outliers_need_their_weight():
+    _, _, mixture = background()
+    changed = copy(mixture)
+    changed._posterior = {name: drawn for name, drawn in mixture._posterior.items() if name != "outlier_weight"}
+    assert changed._disagreement({}) == "has outliers, but no weight of these"
 
 
 def test_fits_with_outliers_are_saved(tmp_path):
