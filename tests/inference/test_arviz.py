@@ -13,6 +13,7 @@ from sklearn.datasets import load_iris
 
 from skmanifold import (
     DPCategoricalMixture,
+    DPMixture,
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
     OrthogonalSphericalAdmixture,
@@ -388,3 +389,19 @@ def test_statistics_that_a_sampler_does_not_have_are_left_out():
 
 def test_sorted_draws_have_the_largest_first_and_what_is_missing_last():
     np.testing.assert_array_equal(falling(np.array([[1.0, np.nan, 3.0], [2.0, 4.0, 0.0]])), [[3, 1, np.nan], [4, 2, 0]])
+
+
+@pytest.mark.parametrize(
+    ("emission", "shapes"),
+    [
+        ("gaussian", {"covariance_prior": ("feature", "other_feature")}),
+        ("negative_binomial", {"dispersions": ("feature",)}),
+    ],
+)
+def test_axes_of_drawn_hyperparameters_have_names(emission, shapes):
+    X = np.random.default_rng(0).poisson(5.0, (40, 3)).astype(float)
+    mixture = DPMixture(emission, max_iter=6, random_state=0).fit(X)
+    posterior = mixture.to_arviz().posterior
+    for name, axes in shapes.items():
+        assert posterior[name].dims == ("chain", "draw", *axes)
+        np.testing.assert_array_equal(posterior[name], mixture.posterior_[name])

@@ -219,7 +219,9 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
             exported["weights"] = falling(exported["weights"])
             exported["n_active"] = np.count_nonzero(~np.isnan(exported["weights"]), axis=-1)
         complete = self._component_draws if self._stream is None else None  # all draws of a stream are complete
-        return to_tree(exported, {"weights": ["rank"]}, component_draws=complete)
+        of_features = {"covariance_prior", "transform", "dispersions"} & exported.keys()
+        axes = {name: ["feature", "other_feature"][: exported[name].ndim - 2] for name in of_features}
+        return to_tree(exported, {**axes, "weights": ["rank"]}, component_draws=complete)
 
     def _family_rows(self, rows: Any) -> Family:
         return self._family.clusters(rows)
