@@ -64,8 +64,8 @@ print(f"{vectors.shape[0]} texts, {vectors.shape[1]} columns")
 # mean direction are close to one. A Dirichlet process with a given concentration finds clusters of
 # about this width. Concentrations depend on the number of columns, so we set the mean cosine
 # instead, and convert it by `inverse_bessel_ratio`. The last row of the table has a learned
-# concentration. Clusters are components here. The last two columns are for merged components, of
-# which a large part of the texts would be one cluster, because many texts are on several subjects.
+# concentration. Clusters are components here. The last two columns are for merged components: with
+# a given concentration one of these clusters is very large.
 
 cosines = (0.3, 0.4, 0.5, 0.6, 0.7)
 concentrations = {c: float(inverse_bessel_ratio(vectors.shape[1], c)) for c in cosines}

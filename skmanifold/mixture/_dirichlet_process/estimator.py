@@ -164,10 +164,11 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         Draws after burn-in: ``"log_joint"``, log p(X, partition | concentration); ``"n_components"``, of components;
         ``"concentration"``; and, for as many draws as `max_draws_bytes` allows, ``"weights"``, ``"components"`` and,
         for Gaussians, ``"covariances"``, for directions ``"concentrations"`` (padded with NaN, the component with the
-        most rows first for "slice", else that with the largest weight), ``"labels"``, which number the components of
-        the same draw, and ``"component_clusters"``, the merged clusters of these (padded with -1): ``"weights"[..., k]``
-        and ``"components"[..., k, :]`` are of the component with label k. Those of different draws do not correspond to
-        each other. After `partial_fit`, there are no ``"log_joint"``, ``"labels"`` and ``"component_clusters"``.
+        most rows first for "slice", else that with the largest weight), ``"component_clusters"``, the merged cluster of
+        each component (padded with -1), and ``"labels"``, which number the components of the same draw:
+        ``"weights"[..., k]`` and ``"components"[..., k, :]`` are of the component with label k. Those of different
+        draws do not correspond to each other. After `partial_fit`, there are no ``"log_joint"``, ``"labels"`` and
+        ``"component_clusters"``.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         The log joint density of every pass. It becomes flat in any mode; compare fits by `score` on held-out rows. Not
         set by `partial_fit`.
