@@ -3,10 +3,10 @@
 Several components may describe one cluster that is not Gaussian. Methods that find clusters are compared by the
 adjusted Rand index of their labels and the known ones, and by the number of clusters. The first five begin with the
 components of one fit of `DPMixture` with default settings, which they share: they merge components, and a row belongs
-to the cluster of its component in `labels_`.
+to the cluster of its component in `component_labels_`.
 
 - components: the components of this fit, none merged.
-- merged: `DPMixture.merge_components`.
+- merged: the clusters of `DPMixture`, with default settings.
 - entropy (Baudry et al., 2010): each step merges the two clusters for which the entropy of the memberships decreases
   most. The number of clusters is at the elbow of the entropies as a function of the number of rows that were merged
   until then: two straight lines, fitted to the points before and after it by least squares, have the smallest error.
@@ -25,13 +25,28 @@ to the cluster of its component in `labels_`.
 - HDBSCAN: of scikit-learn, clusters of at least 15 rows, or of 5% of the rows if these are fewer. Noise has a label of
   its own, which is not counted as a cluster.
 - KMeans: of scikit-learn, with the true number of classes and ten initialisations.
+- overlapping priors (Malsiner-Walli, Fruehwirth-Schnatter and Gruen, 2017): at most ten clusters, each a mixture of
+  five Gaussians whose prior draws their means together (`_mixtures_of_mixtures.py`); 1,000 draws after 1,000 others.
+- mclust: of R (mclust 6.0.0), the largest BIC among all forms of the covariances and 1 to 15 components. Tables, which
+  are the same for all seeds, have one run.
+- mclust, merged: its components, merged by `clustCombi` with the number of clusters at the elbow of the entropies.
 
-The last three receive standardised columns. All other settings are the defaults, and the thresholds 0.2 and 0.025 are
-those of the R package fpc. Each seed has another planted data set. The tables are the same for all seeds, which are
-values of `random_state`. The uniform background rows of "noisy" are fitted but not scored. Classes of tables need not
-be clusters.
+All from "GaussianMixture by BIC" on receive standardised columns. All other settings are the defaults, and the
+thresholds 0.2 and 0.025 are those of the R package fpc. Each seed has another planted data set. The tables are the same
+for all seeds, which are values of `random_state`. The uniform background rows of "noisy" are fitted but not scored.
+Classes of tables need not be clusters.
 
-    python -m benchmarks.clusters --write
+With `--scored` there are tables that were not used in the choice of thresholds: pixels of digits without constant ones
+(and 10 principal components of these), heart, images of ten faces as 50 principal components, and tf-idf (sublinear) of
+texts as 50 columns of `TruncatedSVD`. Rows of the last two have unit length, and `DPMixture` has the emission
+"von_mises_fisher". Except for heart, all methods receive columns that are not standardised, and numbers of components
+are up to 1.5 times the number of classes if this is more than 15.
+
+The figures of the last three methods, whose seconds are of the processor, are in `clusters.jsonl`; `--peers` measures
+what this file does not have.
+
+    python -m benchmarks.clusters --scored --write
+    python -m benchmarks.clusters --scored --peers
     python -m benchmarks.clusters --tables rings iris --methods components ridgeline --seeds 0
 """
 
@@ -41,7 +56,8 @@ import argparse
 import time
 import warnings
 from functools import cache, partial
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise, product
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -49,21 +65,29 @@ from scipy.linalg import eigh
 from scipy.special import xlogy
 from sklearn.cluster import HDBSCAN, KMeans
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
-from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from benchmarks import _stored
+from benchmarks._held_out_tables import SCORED, Table, from_file
+from benchmarks._mclust import mclust
+from benchmarks._mixtures_of_mixtures import overlapping_priors
 from benchmarks._results import add_write, begin_table, finish, row, title
-from benchmarks.imputation import read_frame
 from skmanifold import DPMixture
 
 LEAST_RATIO = 0.2
 LEAST_MISCLASSIFIED = 0.025
 N_ON_RIDGE = 201
 N_COARSENED = 120
-SIZES = range(1, 16)
+MOST_COMPONENTS = 15
+N_WITHIN = 5  # Gaussians per cluster with overlapping priors
 BACKGROUND = -1  # the label of rows that are not scored
+STORED = Path(__file__).with_suffix(".jsonl")
+SHARED = "DPMixture"
+SCORES = {"rand": "Adjusted Rand index", "information": "adjusted mutual information"}
+LIMIT = 1800  # seconds of a fit of mclust
 
 # Data: rows and their labels
 
@@ -137,11 +161,6 @@ def breast_cancer(seed):
     return load_breast_cancer(return_X_y=True)
 
 
-def vehicle(seed):
-    table, classes = read_frame("vehicle_silhouettes.csv.gz")
-    return table.to_numpy(float), np.unique(classes, return_inverse=True)[1]
-
-
 PLANTED = {
     "gaussians": gaussians,
     "close gaussians": close_gaussians,
@@ -150,18 +169,26 @@ PLANTED = {
     "noisy": noisy,
     "heavy tails": heavy_tails,
 }
-REAL = {"iris": iris, "wine": wine, "breast cancer": breast_cancer, "vehicle": vehicle}
+REAL = {
+    "iris": iris,
+    "wine": wine,
+    "breast cancer": breast_cancer,
+    "vehicle": partial(from_file, "vehicle_silhouettes.csv.gz"),
+}
 TABLES = {**PLANTED, **REAL}
+ALL = {name: Table(load) for name, load in TABLES.items()} | SCORED
 
 
 # Methods: each returns labels of the rows
 
 
 class Fitted(NamedTuple):
-    """Rows, the fit that several methods share, the number of classes, and the seed."""
+    """Rows, columns for other libraries, the fit that several methods share, the number of classes, and the seed."""
 
     X: np.ndarray
-    mixture: DPMixture
+    columns: np.ndarray
+    merged: DPMixture
+    mixture: DPMixture  # the same fit with a cluster for each component
     n_classes: int
     seed: int
 
@@ -171,7 +198,7 @@ def components(fitted):
 
 
 def merged(fitted):
-    return fitted.mixture.merge_components()[fitted.mixture.labels_]
+    return fitted.merged.labels_
 
 
 def merges(n_components, value):
@@ -204,8 +231,8 @@ def labels_of(mixture, groups):
 
 def memberships_of(fitted):
     """A function that returns the memberships of the rows in a group of components."""
-    of_components = fitted.mixture.predict_proba(fitted.X)
-    return cache(lambda group: of_components[:, list(group)].sum(axis=1))
+    of_components = fitted.mixture.predict_proba(fitted.X).T.copy()
+    return lambda group: of_components[list(group)].sum(axis=0)  # not cached: pairs of 300 components need gigabytes
 
 
 def by_entropy(axis, fitted):
@@ -257,6 +284,8 @@ def by_misclassification(fitted):
 
 def by_ridgeline(fitted):
     mixture = fitted.mixture
+    if mixture.emission != "gaussian":
+        return None
 
     @cache
     def moments(group):
@@ -295,23 +324,28 @@ def ridge_ratio(first, second):
 
 def coarsened(fitted):
     rows = np.random.default_rng(fitted.seed).permutation(len(fitted.X))[:N_COARSENED]
-    return DPMixture(random_state=fitted.seed).fit(fitted.X[rows]).predict(fitted.X)
+    mixture = DPMixture(fitted.mixture.emission, clusters="components", random_state=fitted.seed)
+    return mixture.fit(fitted.X[rows]).predict(fitted.X)
 
 
 def gaussians_by_bic(fitted):
-    X = StandardScaler().fit_transform(fitted.X)
-    models = (GaussianMixture(K, random_state=fitted.seed).fit(X) for K in SIZES)
+    X = fitted.columns
+    sizes = range(1, most_components(fitted.n_classes) + 1)
+    models = (GaussianMixture(K, random_state=fitted.seed).fit(X) for K in sizes)
     return min(models, key=lambda model: model.bic(X)).predict(X)
 
 
+def most_components(n_classes):
+    return max(MOST_COMPONENTS, 3 * n_classes // 2)
+
+
 def hdbscan(fitted):
-    X = StandardScaler().fit_transform(fitted.X)
+    X = fitted.columns
     return HDBSCAN(min_cluster_size=min(15, int(0.05 * len(X))), copy=True).fit_predict(X)
 
 
 def k_means(fitted):
-    X = StandardScaler().fit_transform(fitted.X)
-    return KMeans(fitted.n_classes, n_init=10, random_state=fitted.seed).fit_predict(X)
+    return KMeans(fitted.n_classes, n_init=10, random_state=fitted.seed).fit_predict(fitted.columns)
 
 
 METHODS = {
@@ -326,54 +360,124 @@ METHODS = {
     "HDBSCAN": hdbscan,
     "KMeans": k_means,
 }
-if not hasattr(DPMixture, "merge_components"):
-    del METHODS["merged"]
+# Functions of columns, the largest number of components and the seed, and the names of what they return
+PEERS = {
+    partial(overlapping_priors, N_WITHIN): ("overlapping priors",),
+    partial(mclust, seconds=LIMIT): ("mclust", "mclust, merged"),
+}
+NAMES_OF_PEERS = sum(PEERS.values(), ())
 
 
-def measure(load, methods, seeds):
-    """Adjusted Rand indices, numbers of clusters (n_methods, n_seeds) and seconds (1 + n_methods, n_seeds)."""
-    indices, numbers, seconds = [], [], []
+def read(table, seed):
+    """Rows, columns for other libraries, labels, and the number of classes."""
+    X, known = table.load(seed)
+    columns = StandardScaler().fit_transform(X) if table.is_scaled else X
+    return X, columns, known, len(np.unique(known[known != BACKGROUND]))
+
+
+def figures(known, labels, seconds):
+    """What is shown of a method; None if it did not end or does not suit the emission."""
+    if labels is None:
+        return dict.fromkeys(("rand", "information", "clusters", "seconds"))
+    scored = known != BACKGROUND
+    return {
+        "rand": round(adjusted_rand_score(known[scored], labels[scored]), 4),
+        "information": round(adjusted_mutual_info_score(known[scored], labels[scored]), 4),
+        "clusters": len(np.unique(labels[labels >= 0])),
+        "seconds": round(seconds, 2),
+    }
+
+
+def measure(name, methods, seeds):
+    """Runs of `DPMixture`, of which only the seconds are known, and of the methods."""
+    runs = []
     for seed in seeds:
-        X, known = load(seed)
-        scored = known != BACKGROUND
+        X, columns, known, n_classes = read(ALL[name], seed)
         start = time.perf_counter()
-        mixture = DPMixture(random_state=seed).fit(X)
-        times = [time.perf_counter() - start]
-        fitted = Fitted(X, mixture, len(np.unique(known[scored])), seed)
-        found = []
+        mixture = DPMixture(ALL[name].emission, random_state=seed).fit(X)
+        runs.append({"data": name, "method": SHARED, "seed": seed, "seconds": time.perf_counter() - start})
+        fitted = Fitted(X, columns, mixture, mixture.merge_components("components"), n_classes, seed)
         for method in methods:
             start = time.perf_counter()
-            found.append(METHODS[method](fitted))
-            times.append(time.perf_counter() - start)
-        indices.append([adjusted_rand_score(known[scored], labels[scored]) for labels in found])
-        numbers.append([len(np.unique(labels[labels >= 0])) for labels in found])
-        seconds.append(times)
-    return np.transpose(indices), np.transpose(numbers), np.transpose(seconds)
+            labels = METHODS[method](fitted)
+            found = figures(known, labels, time.perf_counter() - start)
+            runs.append({"data": name, "method": method, "seed": seed, **found})
+    return runs
+
+
+def measure_peers(names, methods, seeds):
+    """Measure what the file does not have yet; mclust has one run on tables, which are the same for all seeds."""
+    done = {(run["data"], run["method"], run["seed"]) for run in _stored.read(STORED)[1]}
+    for seed, (peer, own), name in product(seeds, PEERS.items(), names):
+        is_repeated = "mclust" in own and name not in PLANTED and seed != seeds[0]
+        if is_repeated or not any(method in methods and (name, method, seed) not in done for method in own):
+            continue
+        _, columns, known, n_classes = read(ALL[name], seed)
+        for method, of_method in peer(columns, most_components(n_classes), seed).items():
+            run = {"data": name, "method": method, "seed": seed, **figures(known, *of_method)}
+            print(run, flush=True)
+            _stored.append(STORED, run)
+
+
+def of_seeds(runs, name, method, key):
+    """Values of the runs that have this figure."""
+    own = [run for run in runs if (run["data"], run["method"]) == (name, method)]
+    return [run[key] for run in own if run.get(key) is not None]
+
+
+def show_scores(key, groups, methods, runs):
+    """Means of the seeds and numbers of clusters of each table, and means of each group of tables."""
+    begin_table(("data", *methods))
+    means = {}
+    for name in chain.from_iterable(groups.values()):
+        cells = []
+        for method in methods:
+            scores, numbers = (of_seeds(runs, name, method, figure) for figure in (key, "clusters"))
+            means[name, method] = np.mean(scores) if scores else np.nan
+            cells.append(f"{means[name, method]:.2f} ({', '.join(map(str, numbers))})" if scores else "-")
+        row((name, *cells))
+    for text, names in groups.items():
+        of_group = [np.mean([means[name, method] for name in names]) for method in methods]
+        row((f"mean of {text}", *("-" if np.isnan(mean) else f"{mean:.3f}" for mean in of_group)))
+
+
+def show_seconds(names, methods, runs):
+    begin_table(("data", SHARED, *methods))
+    for name in names:
+        seconds = [of_seeds(runs, name, method, "seconds") for method in (SHARED, *methods)]
+        row((name, *(f"{np.median(values):.2f}" if values else "-" for values in seconds)))
 
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")
+    every_method = [*METHODS, *NAMES_OF_PEERS]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES)
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=ALL)
+    parser.add_argument("--scored", action="store_true", help="also the tables that no threshold was chosen with")
+    parser.add_argument("--methods", nargs="+", default=every_method, choices=every_method)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--peers", action="store_true", help="measure what the file of stored figures lacks, and end")
     add_write(parser)
     options = parser.parse_args()
-    means, medians = {}, {}
+    names = list(dict.fromkeys([*options.tables, *(SCORED if options.scored else ())]))
     with threadpool_limits(1):
-        measure(iris, options.methods, [0])  # compile the kernels
-        title("Adjusted Rand index, mean of the seeds (numbers of clusters)")
-        begin_table(("data", *options.methods))
-        for name in options.tables:
-            indices, numbers, seconds = measure(TABLES[name], options.methods, options.seeds)
-            means[name], medians[name] = indices.mean(axis=1), np.median(seconds, axis=1)
-            cells = zip(means[name], numbers, strict=True)
-            row((name, *(f"{mean:.2f} ({', '.join(map(str, of_seeds))})" for mean, of_seeds in cells)))
-    for text, group in {"planted shapes": PLANTED, "tables": REAL}.items():
-        if chosen := [means[name] for name in group if name in means]:
-            row((f"mean of {text}", *(f"{mean:.3f}" for mean in np.mean(chosen, axis=0))))
+        if options.peers:
+            measure_peers(names, options.methods, options.seeds)
+            parser.exit()
+        ours = [method for method in options.methods if method in METHODS]
+        measure("iris", ours, [0])  # compile the kernels
+        source, stored = _stored.read(STORED, "The last three methods")
+        runs = [run for run in stored if run["seed"] in options.seeds]
+        for name in names:
+            runs += measure(name, ours, options.seeds)
+    groups = {"planted shapes": PLANTED, "tables": REAL, "held-out tables": SCORED}
+    groups = {text: chosen for text, group in groups.items() if (chosen := [name for name in group if name in names])}
+    scored = {text: groups.pop(text) for text in ("held-out tables",) if text in groups}
+    for of_title, of_groups in {"": groups, "Held-out tables: ": scored}.items():
+        for key, text in SCORES.items():
+            if of_groups and (key == "rand" or of_groups is scored):
+                title(f"{of_title}{text}, mean of the seeds (numbers of clusters)")
+                show_scores(key, of_groups, options.methods, runs)
     title("Seconds, median of the seeds: the shared fit, and what a method takes beyond it")
-    begin_table(("data", "DPMixture", *options.methods))
-    for name, of_methods in medians.items():
-        row((name, *(f"{value:.2f}" for value in of_methods)))
-    finish(options, notes=f"{len(options.seeds)} seeds each; one core.")
+    show_seconds(names, options.methods, runs)
+    finish(options, notes=f"{len(options.seeds)} seeds each; one core. {source}")

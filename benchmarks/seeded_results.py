@@ -135,6 +135,9 @@ def estimators() -> Iterator[Case]:
         for n_jobs in (1, 2):
             mixture = DPMixture(emission, init=4, n_chains=2, n_jobs=n_jobs, **SHORT)
             yield f"DPMixture, {_in_line(emission)}, n_jobs={n_jobs}", mixture, X, ("fit",)
+    for emission, X in (families[1], (Gaussian(resolution=0.5), (2.0 * ROWS).round() / 2.0)):
+        mixture = DPMixture(emission, outliers=True, n_chains=2, **SHORT)
+        yield f"DPMixture, {_in_line(emission)}, outliers", mixture, X, ("fit",)
     for sampler in ("esca", "gibbs", EM(tol=0.0)):
         for emission, X in families:
             for n_polish in (0, 2):

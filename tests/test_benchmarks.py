@@ -9,13 +9,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.stats import geninvgauss, kstest
 from sklearn.base import BaseEstimator
+from sklearn.metrics import adjusted_rand_score
 
 import skmanifold
 from benchmarks import _compare_charts as charts
 from benchmarks import _compare_table as table
 from benchmarks import _compare_turns as turns
 from benchmarks import _esca_variants as variants
+from benchmarks import _mixtures_of_mixtures as nested
 from benchmarks import _results as results
 from benchmarks import compare, first_fit, seeded_results
 from benchmarks import lda_ablation as ablation
@@ -290,3 +293,25 @@ def test_seeded_results_that_differ_are_named(tmp_path, capsys):
     before.write_text(shown.replace(shown[-5], "0" if shown[-5] != "0" else "1"))
     assert seeded_results.main([*case, "--compare", str(before)]) == 1
     assert capsys.readouterr().out == f"1 cases, 0 differ\ndiffers: {shown}1 cases, 1 differ\n"
+
+
+@pytest.mark.parametrize("b", [0.01, 3.0, 100.0])
+def test_drawn_inverse_gaussians_have_their_distribution(b):
+    draws = nested.inverse_gaussians(7.5, 20.0, np.full((40, 50), b), np.random.default_rng(0))
+    exact = geninvgauss(7.5, np.sqrt(20.0 * b), scale=np.sqrt(b / 20.0))
+    assert kstest(draws.ravel(), exact.cdf).pvalue > 0.01
+
+
+def test_drawn_precision_matrices_have_their_mean():
+    C = np.array([[2.0, 0.5], [0.5, 1.0]])
+    factors = nested.wishart_factors(np.full(20_000, 3.0), np.tile(C, (20_000, 1, 1)), np.random.default_rng(0))
+    np.testing.assert_allclose(nested.squares(factors).mean(axis=0), 3.0 * np.linalg.inv(C), atol=0.06)
+
+
+def test_mixtures_of_mixtures_find_planted_clusters(monkeypatch):
+    monkeypatch.setattr(nested, "N_BURN_IN", 100)
+    monkeypatch.setattr(nested, "N_DRAWS", 40)
+    rng, known = np.random.default_rng(0), np.repeat(np.arange(3), 60)
+    X = 6.0 * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])[known] + rng.normal(size=(180, 2))
+    ((labels, _),) = nested.overlapping_priors(4, X, None, 0).values()
+    assert adjusted_rand_score(known, labels) > 0.95

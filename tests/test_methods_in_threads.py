@@ -65,8 +65,9 @@ CALLS = {  # arguments of the calls of each method
     "inverse_transform": lambda estimator, X: [
         {"X": estimator.transform(X)} | ({"labels": [0] * len(X)} if isinstance(estimator, SubspaceMixture) else {})
     ],
-    "merge_components": lambda estimator, X: [{}, {"n_clusters": 1}],
+    "merge_components": lambda estimator, X: [{}, {"clusters": 1}],
     "merge_topics": lambda estimator, X: [{"groups": [[0, 1]]}],
+    "outlier_proba": _nothing_or_rows,
     "perplexity": _rows,
     "predict": _rows,
     "predict_log_proba": _rows,

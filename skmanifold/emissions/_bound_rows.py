@@ -511,6 +511,59 @@ class BoundRows:
         """
         self.add_log_predictive(self.no_statistics(1), out, workers)
 
+    # Rows of no cluster, which are outliers
+
+    def with_ranges(self, rows: Any) -> Self:
+        """The family with the ranges of these rows, if the density of outliers depends on them.
+
+        Parameters
+        ----------
+        rows : object
+
+        Returns
+        -------
+        family : Family
+        """
+        return self
+
+    def add_log_broad(self, out: np.ndarray, workers: Workers) -> None:
+        """Add to `out`, (n_rows, 1), the log density of these rows if they are outliers; by default that of a new row.
+
+        Parameters
+        ----------
+        out : ndarray of shape (n_rows, 1)
+        workers : Workers
+        """
+        self.add_log_predictive(self.no_statistics(1), out, workers)
+
+    def spread_in_cells(self, statistics: Any, rows: np.ndarray, key: np.uint64) -> Any:
+        """Statistics with numbers of these rows within their cells that are drawn from uniform distributions.
+
+        Parameters
+        ----------
+        statistics : NamedTuple
+        rows : ndarray of shape (n,), int64
+        key : uint64
+
+        Returns
+        -------
+        statistics : NamedTuple
+        """
+        return statistics
+
+    def exact(self, statistics: Any) -> Self:
+        """The rows with their numbers within cells, those of the statistics, as exact numbers.
+
+        Parameters
+        ----------
+        statistics : NamedTuple
+
+        Returns
+        -------
+        family : Family
+        """
+        return self
+
     def _add_by_ranges(self, add: Callable[..., None], out: np.ndarray, workers: Workers) -> None:
         """Add log densities with ``add(first, stop, out[first:stop])`` for ranges of rows, and the rows' base."""
         workers.run(add, [(a, b, out[a:b]) for a, b in self._tasks(out.shape[1])])

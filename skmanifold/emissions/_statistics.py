@@ -98,6 +98,15 @@ def _spread(statistics: Any, capacity: int, old: Any, new: Any, has_rows: bool =
     return type(statistics)(*arrays)
 
 
+def with_values(change: Callable[..., np.ndarray], statistics: Any, *others: Any) -> Any:
+    """Statistics with other numbers within cells, if there are some: ``change`` of those in all given statistics."""
+    if isinstance(statistics, JoinedStatistics):
+        parts = zip(*(each[1:] for each in (statistics, *others)), strict=True)
+        return _joined(*(with_values(change, *part) for part in parts))
+    values = [getattr(each, "values", ()) for each in (statistics, *others)]
+    return statistics._replace(values=change(*values)) if len(values[0]) else statistics
+
+
 def shapes_of(statistics: Any) -> list:
     """The type of the statistics, and the shapes of all arrays but the values of rows."""
     if isinstance(statistics, JoinedStatistics):

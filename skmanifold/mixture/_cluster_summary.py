@@ -109,7 +109,7 @@ class SummarizesClusters(MixtureInference):
             quantiles = np.quantile(draws, list(QUANTILES.values()), axis=0, method="inverted_cdf")
             clusters |= {f"drawn_{name}{end}": of for end, of in zip(QUANTILES, quantiles, strict=True)}
         if hasattr(self, "labels_"):
-            clusters.setdefault("size", np.bincount(self.labels_, minlength=len(sizes)))
+            clusters.setdefault("size", np.bincount(self.labels_[self.labels_ >= 0], minlength=len(sizes)))
         if hasattr(self, "typical_rows_"):  # not before the end of a fit
             rows = self.typical_rows_
             clusters["typical_row"] = rows if (rows >= 0).all() else pd.arrays.IntegerArray(rows, rows < 0)

@@ -102,6 +102,10 @@ class DPCategoricalMixture(DPMixture):
         After burn-in, every `thin`-th pass is kept in ``posterior_``; for a stream, every `thin`-th minibatch.
     n_chains : int, default=1
         Number of independent chains; the draws of all chains are used.
+    outliers : bool, default=False
+        Whether rows may be outliers, which are in no component: a row is one with an unknown probability, with a
+        Beta(1, 19) prior, and has the distribution of a row of a new component. Needs the sampler ``"slice"``. `sample`
+        draws no outliers.
     total_samples : int, default=1_000_000
         `partial_fit` only: number of rows in the whole stream.
     learning_decay : float, default=0.7
@@ -121,7 +125,8 @@ class DPCategoricalMixture(DPMixture):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Clusters of the fitted rows, by default their components, the largest first. Not set by `partial_fit`.
+        Clusters of the fitted rows, by default their components, the largest first. Not set by `partial_fit`. With
+        ``outliers=True`` rows that are outliers in more than half of the draws have label -1.
     component_labels_ : ndarray of shape (n_samples,)
         Components of the fitted rows, the point partition: that of the smallest expected variation of information to
         the draws [3]_ found with at most the median number of components of the draws. Not set by `partial_fit`.
@@ -130,6 +135,9 @@ class DPCategoricalMixture(DPMixture):
     n_components_ : int
         Number of clusters, which may be smaller than the posterior mode of the number, see :class:`DPMixture`. After
         `partial_fit`, the number of components with an expected size of at least half a row.
+    outlier_weight_ : float
+        With ``outliers=True``: posterior mean of the probability that a row is an outlier; ``posterior_`` has the draws
+        as ``"outlier_weight"``.
     weights_ : ndarray of shape (n_components_,)
         Weights of the clusters, ``sizes / (n_samples + concentration_)``. They sum to less than 1. The rest is the
         weight of components without fitted rows.
@@ -236,6 +244,7 @@ class DPCategoricalMixture(DPMixture):
         burn_in: int | None = None,
         thin: int = 2,
         n_chains: int = 1,
+        outliers: bool = False,
         total_samples: int = 1_000_000,
         learning_decay: float = 0.7,
         learning_offset: float = 10.0,
@@ -259,6 +268,7 @@ class DPCategoricalMixture(DPMixture):
         self.burn_in = burn_in
         self.thin = thin
         self.n_chains = n_chains
+        self.outliers = outliers
         self.total_samples = total_samples
         self.learning_decay = learning_decay
         self.learning_offset = learning_offset

@@ -12,7 +12,6 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from ..metrics._partitions import point_partition
 from ..utils._conditions import Array, Integer, Sizes
 
 _MOST_DRAWS = 15  # from which memberships are computed
@@ -93,7 +92,7 @@ class _Merging:
         low, high = (own[len(own) // 2] for own in log_odds)
         places, half = low + _PLACES * (high - low), 0.5 * _WIDTH * abs(high - low)
         ends = np.concatenate((places - half, np.nextafter(places + half, np.inf)))
-        below, above = sum(np.searchsorted(own, ends) for own in log_odds).reshape(2, -1)
+        below, above = np.sum([np.searchsorted(own, ends) for own in log_odds], axis=0).reshape(2, -1)
         counts = above - below
         sides = np.maximum.accumulate(counts), np.maximum.accumulate(counts[::-1])[::-1]
         top = np.minimum(*sides)
@@ -129,18 +128,13 @@ def merge_draw(labels: np.ndarray, draws: np.ndarray, terms: np.ndarray) -> np.n
     return np.unique(merging.clusters, return_inverse=True)[1]
 
 
-def merge_components(
-    labels: np.ndarray, draws: np.ndarray, merged: np.ndarray, terms: np.ndarray, n_jobs: int
-) -> Merges:
-    """Merges of K components; the arguments are those of `_Merging`, and `merged`, (n_draws, n), clusters of draws.
+def merge_components(labels: np.ndarray, draws: np.ndarray, nearest: np.ndarray, terms: np.ndarray) -> Merges:
+    """Merges of K components; the arguments are those of `_Merging`, and `nearest`, (n,), clusters of the rows.
 
-    The first merges lead to the clusters nearest to those draws that have the most frequent number of clusters, by the
-    variation of information. In each of the other ones the fewest log odds are lost.
+    The first merges lead to these clusters, as far as components permit. In each of the others the fewest log odds are
+    lost.
     """
     merging, K = _Merging(labels, draws, terms), terms.shape[1]
-    counts = merged.max(axis=1) + 1
-    number = np.bincount(counts).argmax()
-    nearest = point_partition(merged[counts == number], max_components=number, n_jobs=n_jobs)
     common = np.zeros((K, nearest.max() + 1))
     np.add.at(common, (labels, nearest), 1)
     wanted, numbers, found, n_chosen = common.argmax(axis=1), np.arange(K), [], 0
@@ -155,6 +149,11 @@ def merge_components(
         numbers[a] = K + step
     pairs, overlaps = np.array([pair for *pair, _ in found], np.int64), np.array([each for *_, each in found])
     return Merges(pairs.reshape(-1, 2), overlaps, int(n_chosen))
+
+
+def clusters_of(clusters: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Clusters of rows, (..., n), with these labels of components, of which `clusters` are (..., K); -1 stays."""
+    return np.where(labels < 0, -1, np.take_along_axis(clusters, np.maximum(labels, 0), axis=-1))
 
 
 def joined(shares: np.ndarray, clusters: np.ndarray) -> np.ndarray:

@@ -51,6 +51,7 @@ class Purpose:
     SPLIT_MERGE = 19
     RELABEL = 20
     COMPONENTS = 21
+    OUTLIERS = 22
 
     # Names that were added later; their numbers are those that the same draws had before
     SUBSAMPLE = 5

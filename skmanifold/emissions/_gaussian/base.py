@@ -307,6 +307,8 @@ class GaussianFamily(RoundsColumns):
         family = self._with_vector(vector) if len(vector) else copy(self)
         if len(values):
             family._set_values(values)
+            assert family._bounds is not None
+            family._bounds = *family._bounds[:2], values
         return family
 
     _vector: np.ndarray | None = None  # drawn hyperparameters; None are those of the prior

@@ -10,7 +10,8 @@ import numpy as np
 
 from ...random._keys import fold_in_each
 from ...utils._conditions import Array
-from ...utils._declared import Saved
+from ...utils._declared import Lacking, Saved
+from ...utils._threads import Workers
 from .._dense_rows import DenseRows
 from .._rounding import within_cells
 from .rounded_kernels import draw_in_cells, log_means
@@ -84,6 +85,41 @@ class RoundsColumns(TransformsColumns):
             return None
         slopes = 1.0 if self.transform is None else self.transform.slope / self.transform.scale  # at the median
         return (self.resolution * slopes) ** 2 / 12.0
+
+    # Outliers
+
+    log_ranges: Lacking[Annotated[np.ndarray, Array("float64", "n_dimensions")]]  # of the columns of the fitted rows
+
+    def with_ranges(self, rows: DenseRows) -> Any:
+        """The family with the ranges of the columns, with whole cells; a constant column has range 1."""
+        other, X = copy(self), rows.values
+        ranges = np.fmax.reduce(X) - np.fmin.reduce(X) + (0.0 if self.resolution is None else self.resolution)
+        other.log_ranges = np.log(np.where(ranges > 0.0, ranges, 1.0))
+        return other
+
+    def add_log_broad(self, out: np.ndarray, workers: Workers) -> None:
+        """Add the log density of the observed cells of outliers: one over the range, also outside of it."""
+        out[:, 0] -= ~np.isnan(self.rows.values) @ self.log_ranges
+
+    def spread_in_cells(self, statistics: Any, rows: np.ndarray, key: np.uint64) -> Any:
+        """Statistics with uniform numbers of these rows within their cells, in the units of X."""
+        if not len(statistics.values):
+            return statistics
+        family: Any = self.given(statistics)
+        values, is_rounded = statistics.values.copy(), family.resolution > 0.0
+        zeros, units = np.transpose([self._units_of_column(j) for j in range(self.n_features)])
+        lows, highs = (family._inverse(zeros + units * ends[rows]) for ends in family._bounds[:2])
+        X = lows + np.random.default_rng(int(key)).random(lows.shape) * (highs - lows)
+        drawn = (X if family.transform is None else family.transform.forward(X)) - zeros
+        values[rows] = np.where(is_rounded, drawn / units, values[rows])
+        return statistics._replace(values=values)
+
+    def exact(self, statistics: Any) -> Any:
+        """The rows with their numbers within cells as exact numbers."""
+        exact = self.unrounded or self
+        if exact is not self and self.transform is not None:
+            exact.log_base = self.transform.log_derivatives(self._inverse(self._values(statistics)))
+        return exact
 
     def of_rounded(self, parameters: Any) -> Any:
         """Parameters of the distributions of rounded numbers, given those of the numbers within their cells."""

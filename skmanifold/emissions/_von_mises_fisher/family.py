@@ -364,6 +364,9 @@ class VonMisesFisherFamily(Family):
     def add_log_density_of_new(self, components: Any, out: np.ndarray, workers: Workers) -> None:
         """The density of a row given a new component is that of the uniform distribution."""
 
+    def add_log_broad(self, out: np.ndarray, workers: Workers) -> None:
+        """The density of an outlier is that of the uniform distribution."""
+
     def arrays_of(self, components: Any) -> dict[str, np.ndarray]:
         """Expected rows, (K, d), and concentrations."""
         attributes = self.attributes(components)

@@ -104,6 +104,11 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     hyperparameters : {"draw", "learn"}, default="draw"
         What happens to hyperparameters of the emission that are None, see Notes: "learn" fixes them before sampling,
         "draw" also draws them in each pass, which makes intervals wider.
+    outliers : bool, default=False
+        Whether rows may be outliers, which are in no component: a row is one with an unknown probability, with a
+        Beta(1, 19) prior. Numbers of outliers are uniform over the range of the fitted columns, with the same density
+        outside of it, and directions are uniform; counts, events and categories have the distribution of a row of a
+        new component. Needs the sampler ``"slice"``. `sample` draws no outliers.
     total_samples : int, default=1_000_000
         `partial_fit` only: number of rows in the whole stream.
     learning_decay : float, default=0.7
@@ -124,7 +129,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     ----------
     labels_ : ndarray of shape (n_samples,)
         Clusters of the fitted rows, ``component_clusters_[component_labels_]``, the largest first. Not set by
-        `partial_fit`.
+        `partial_fit`. With ``outliers=True`` rows that are outliers in more than half of the draws have label -1.
     component_labels_ : ndarray of shape (n_samples,)
         Components of the fitted rows, the point partition: among the partitions with no more components than the median
         of the draws, the one with the smallest expected variation of information to the draws [3]_ that a greedy search
@@ -136,6 +141,9 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         and often smaller than ``n_components_posterior_.argmax()``: draws also have small components that differ from
         draw to draw, which the point partition leaves out. After `partial_fit`, the number of components with an
         expected size of at least half a row.
+    outlier_weight_ : float
+        With ``outliers=True``: posterior mean of the probability that a row is an outlier; ``posterior_`` has the draws
+        as ``"outlier_weight"``.
     weights_ : ndarray of shape (n_components_,)
         Weights of the clusters, ``sizes / (n_samples + concentration_)``. They sum to less than 1. The rest is the
         weight of components without fitted rows.
@@ -267,6 +275,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         "init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), "array-like"],
         "clusters": [StrOptions({"merged", "components"}), Interval(Integral, 1, None, closed="left")],
         "hyperparameters": [StrOptions({"draw", "learn"})],
+        "outliers": ["boolean"],
         "batch_size": [None, StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
     }
 
@@ -286,6 +295,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         thin: int = 2,
         n_chains: int = 1,
         hyperparameters: Literal["draw", "learn"] = "draw",
+        outliers: bool = False,
         total_samples: int = 1_000_000,
         learning_decay: float = 0.7,
         learning_offset: float = 10.0,
@@ -307,6 +317,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         self.thin = thin
         self.n_chains = n_chains
         self.hyperparameters = hyperparameters
+        self.outliers = outliers
         self.total_samples = total_samples
         self.learning_decay = learning_decay
         self.learning_offset = learning_offset
@@ -414,6 +425,9 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         check_clusters(self, run.sampler, emission, clusters)
         emissions = emission.with_each_covariance() if is_automatic else [emission]
         emission, family, clusters, start = self._started(emissions, rows, family, clusters, run.key)
+        if self.outliers:
+            family = family.with_ranges(rows)
+            clusters = family.clusters(rows)
         fitted = {"_family": family, "emission_": emission, "_fitted_on_sparse": is_sparse(X)}
         return RowsToPartition(clusters, start, fitted | {name: vars(self)[name] for name in emission.stores})
 

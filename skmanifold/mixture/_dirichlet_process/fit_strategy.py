@@ -18,18 +18,19 @@ from ...emissions._family import Family
 from ...emissions._statistics import by_size, occupied, selected
 from ...inference._chains import Chain
 from ...inference._draw_store import ChainStream, DrawStore, chains_agree
-from ...metrics._partitions import compact_labels, point_partition
+from ...metrics._partitions import point_partition
 from ...models import IncompatibleError
 from ...random._keys import Purpose, subkey
-from ...samplers import SGRLD, BaseSampler
+from ...samplers import SGRLD, BaseSampler, Slice
 from ...samplers._base import resolve_sampler
 from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._conditions import Condition, Integer, Length, Sizes
 from ...utils._threads import Workers, split_range
 from .._memberships import ParameterDraw, PartitionDraw, arrays_of, draw_store, partition_draw
-from .._merging import merge_components, merge_draw
+from .._merging import clusters_of, merge_components, merge_draw
 from .._scores import typical_rows
 from .model import DPModel, Start
+from .outliers import OUTLIER, SliceWithOutliers, apart, compact, log_weights_given, without_outliers
 from .stochastic_slice import StochasticSlice, StreamState
 
 _LEAST_ROWS = 0.5  # expected number of rows from which on a component is reported
@@ -101,6 +102,7 @@ def _n_components(state: StreamState) -> int:
 
 _ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
 _MOST_ROWS, _ROWS_OF_DRAW = 20_000, 2000  # from which components of the estimate, and of a draw, are merged
+_MOST_SHARE = 0.5  # of the draws in which a row is an outlier, if it is none in the point partition
 _MAX_PARTITIONS = 200  # number of drawn partitions that the point estimate is compared with
 _MAX_TABLE_BYTES = 4 << 30  # of the parameters of the components
 _LOW_PRIOR = 0.5  # Dirichlet parameter of a category, below which densities of gammas are too steep near zero
@@ -148,13 +150,17 @@ class PartitionFit(FitStrategy):
         state = chain.state
         n_components, concentration = len(occupied(state.statistics)), self._concentration(state)
         record = {"n_components": np.array(n_components), "concentration": np.array(concentration)}
+        if self.mixture.outliers:
+            n_outliers, key = np.sum(state.latents == OUTLIER), subkey(state.key, Purpose.WEIGHTS, state.n_steps)
+            record["outlier_weight"] = np.exp(log_weights_given(int(n_outliers), self.n_rows, key)[0])
         if is_whole:
             draw = chain.sampler.parameters(chain.model, state)
             arrays, sticks = arrays_of(draw, chain.model.clusters.given(state.statistics)), self._sticks(chain)
             place_of = np.zeros(sticks.max() + 1, np.int32)
             place_of[sticks] = np.arange(len(sticks))
             arrays |= chain.model.clusters.hyperparameters_of(state.statistics)
-            record.update(arrays, labels=place_of[state.latents], _draw=self._predictive(state, draw))
+            labels = np.where(state.latents == OUTLIER, OUTLIER, place_of[state.latents])
+            record.update(arrays, labels=labels, _draw=self._predictive(state, draw))
         return record
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
@@ -162,7 +168,7 @@ class PartitionFit(FitStrategy):
         records = [draw for chain in chains for draw in chain.draws if "_draw" in draw]
         records = records or [self._record(chain, True) for chain in chains]
         best = chains[best_chain(chains)]
-        labels, concentration = compact_labels(best.state.latents), self._concentration(best.state)
+        labels, concentration = compact(best.state.latents), self._concentration(best.state)
         fitted = {**self.known, "_draws": [record["_draw"] for record in records]}
         return {**fitted, **_partition_attributes(best.model, labels, concentration)}
 
@@ -268,7 +274,10 @@ def point_estimate(fitted: dict[str, Any], model: DPModel, workers: Workers) -> 
         return {}
     evenly = np.linspace(0, len(labels) - 1, min(len(labels), _MAX_PARTITIONS)).astype(int)
     most = int(np.median(posterior["n_components"]))
-    nearest = point_partition(labels[np.unique(evenly)], max_components=most, n_jobs=workers.n_workers)
+    shares = np.mean(labels == OUTLIER, axis=0)
+    others = np.flatnonzero((shares <= _MOST_SHARE) | (shares == shares.min()))  # at least one row
+    chosen, nearest = apart(labels[np.unique(evenly)][:, others]), np.full(model.n_rows, OUTLIER)
+    nearest[others] = point_partition(chosen, max_components=most, n_jobs=workers.n_workers)
     given = model.concentration
     return _partition_attributes(model, nearest, float(posterior["concentration"].mean()) if given is None else given)
 
@@ -280,10 +289,9 @@ def _drawn_labels(fitted: dict[str, Any], model: DPModel) -> np.ndarray:
 
 def _partition_attributes(model: DPModel, labels: np.ndarray, concentration: float) -> dict[str, Any]:
     """A partition of the rows as fitted attributes."""
-    return {
-        "component_labels_": labels,
-        **_summary_attributes(partition_draw(model.count(labels.astype(np.int32)), concentration)),
-    }
+    others, of_others = without_outliers(model, labels)
+    summary = partition_draw(others.count(of_others.astype(np.int32)), concentration)
+    return {"component_labels_": labels, **_summary_attributes(summary)}
 
 
 def _summary_attributes(summary: PartitionDraw) -> dict[str, Any]:
@@ -302,38 +310,48 @@ def _find_typical_rows(summary: PartitionDraw, clusters: Family, labels: np.ndar
 
 def _find_merges(final: dict[str, Any], typical: np.ndarray, model: DPModel, workers: Workers) -> dict[str, Any]:
     """Clusters of the components of each draw, and merges of those of the estimate, as fitted attributes."""
-    draws, labels, n_rows = _drawn_labels(final, model), final["component_labels_"], model.n_rows
-    evenly = np.arange(0, n_rows, -(-n_rows // _ROWS_OF_DRAW))
-    n_padded = final["_posterior"]["weights"].shape[-1]
+    posterior, draws, labels = final["_posterior"], _drawn_labels(final, model), final["component_labels_"]
+    alone, n_padded = apart(draws), posterior["weights"].shape[-1]
 
     def merged(drawn: np.ndarray, draw: Any) -> np.ndarray:
         """The cluster of each component of a draw; -1 for one without rows."""
         used, first = np.unique(drawn, return_index=True)
-        chosen = np.union1d(evenly, first)
+        used, first = used[used != OUTLIER], first[used != OUTLIER]
+        chosen = np.union1d(_some(drawn, _ROWS_OF_DRAW), first)
         terms = draw.log_terms(model.clusters.subset(chosen), workers)[:, used]
         clusters = np.full(n_padded, -1, np.int32)
-        clusters[used] = merge_draw(np.searchsorted(used, drawn[chosen]), draws[:, chosen], terms)
+        clusters[used] = merge_draw(np.searchsorted(used, drawn[chosen]), alone[:, chosen], terms)
         return clusters
 
-    maps = np.array([merged(*pair) for pair in zip(draws, final["_draws"], strict=True)])
-    chosen = np.union1d(np.arange(0, n_rows, -(-n_rows // _MOST_ROWS)), typical)
+    clusters = np.array([merged(*pair) for pair in zip(draws, final["_draws"], strict=True)])
+    numbers = clusters.max(axis=1) + 1
+    most_frequent = int(np.bincount(numbers).argmax())
+    chosen = np.union1d(_some(labels, _MOST_ROWS), typical)
+    partitions = clusters_of(clusters, draws[:, chosen])[numbers == most_frequent]
+    nearest = point_partition(apart(partitions), max_components=most_frequent, n_jobs=workers.n_workers)
     terms = final["_estimate"].log_terms(model.clusters.subset(chosen), workers)[:, :-1]
-    of_rows = maps[np.arange(len(maps))[:, np.newaxis], draws[:, chosen]]
-    merges = merge_components(labels[chosen], draws[:, chosen], of_rows, terms, workers.n_workers)
-    posterior = final["_posterior"]
-    shaped = maps.reshape(*posterior["labels"].shape[:2], -1)
+    merges = merge_components(labels[chosen], alone[:, chosen], nearest, terms)
+    shaped = clusters.reshape(*posterior["labels"].shape[:2], n_padded)
     return {"_merges": merges, "_posterior": {**posterior, "component_clusters": shaped}}
+
+
+def _some(labels: np.ndarray, n_rows: int) -> np.ndarray:
+    """At most so many rows, evenly spaced, that are no outliers."""
+    rows = np.flatnonzero(labels != OUTLIER)
+    return rows[:: -(-len(rows) // n_rows)]
 
 
 def passes_of(mixture: Any, sampler: BaseSampler) -> BaseSampler:
     """What makes passes over the rows: the sampler itself, or a `StochasticSlice` with samplers of gamma variables."""
     given = mixture.weights_sampler
+    if mixture.outliers and not isinstance(sampler, Slice):
+        raise IncompatibleError(f"outliers=True needs the sampler 'slice'; {type(sampler).__name__} draws no outliers.")
     if not samples_density(sampler):
         if given is not None:
             raise ValueError(
                 f"{type(sampler).__name__} draws the weights itself: weights_sampler must be None, not {given!r}."
             )
-        return sampler
+        return SliceWithOutliers(sampler) if mixture.outliers else sampler
     if given is None:
         given = mixture.sampler if isinstance(mixture.sampler, str) else sampler
     known = {**mixture._by_name(), "sgrld": partial(SGRLD, step_size=0.005)}  # Baker et al. (2018), table 3

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
-from itertools import repeat
-from numbers import Integral
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import linear_sum_assignment
-from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from ...base import posterior_of_number
 from ...emissions._abilities import LearnsPrior
 from ...emissions._categories import CategoryFamily
 from ...emissions._family import Family
 from ...emissions._statistics import n_used, shapes_of
 from ...inference._draw_store import draws_of
 from ...inference._draws import falling, to_tree
-from ...metrics._partitions import co_clustering
 from ...random._discrete_variates import draw_partition
 from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler
@@ -32,19 +25,18 @@ from ...utils._conditions import Array, Real, Sizes, index
 from ...utils._declared import Lacking, Saved
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, MatrixLike
-from .._cluster_summary import SummarizesClusters
 from .._imputation import ImputesCells
 from .._memberships import ParameterDraw, PartitionDraw, log_partition_prior, with_new
-from .._merging import Merges, joined
+from .._merging import Merges
 from .._prior import DrawsFromEmission, PriorLabels
-from .._scores import to_shares
+from .clusters import ClustersOfComponents
 from .fit_strategy import MOST_COMPONENTS, MixtureStream, counted_by
 from .model import log_density_of
+from .outliers import OUTLIER, score_rows, weight_given
 from .stochastic_slice import Blocks, StochasticSliceState
 
 # Of different draws these do not correspond to each other.
 _OF_COMPONENTS = "components", "covariances", "concentrations", "labels", "component_clusters"
-_MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
 _CELLS_AT_ONCE = 1_000_000  # of sampled rows that become sparse
 
 
@@ -64,18 +56,18 @@ _DRAWN = draws_of(
     cosine_prior=Array("float64", "n_chains n_component_draws", low=0, high=1),
     dispersions=Array("float64", "n_chains n_component_draws _", above=0),
     concentrations=Array("float64", "n_chains n_component_draws n_padded", nan=True),
-    labels=Array("int32", "n_chains n_component_draws n_rows", low=0, below=MOST_COMPONENTS),
+    labels=Array("int32", "n_chains n_component_draws n_rows", low=OUTLIER, below=MOST_COMPONENTS),
     component_clusters=Array("int32", "n_chains n_component_draws n_padded", low=-1, below="n_padded"),
+    outlier_weight=Array("float64", "n_chains n_draws", low=0, high=1),
 )
 
 
-class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
+class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
     """Methods of an estimator with a fitted mixture; not public.
 
     The estimator has the constructor parameters and, when fitted, the attributes declared here.
     """
 
-    clusters: str | int
     concentration: float | None
     hyperparameters: str
     concentration_prior: ArrayLike
@@ -85,7 +77,7 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
     _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
     _stream: Saved[MixtureStream | None]  # after `partial_fit`, in place of the draws of a fit
     _draws: Lacking[list[PartitionDraw | ParameterDraw]]
-    component_labels_: Lacking[Annotated[np.ndarray, index("n_rows", below=MOST_COMPONENTS)]]
+    component_labels_: Lacking[Annotated[np.ndarray, Array("int64", "n_rows", low=OUTLIER, below=MOST_COMPONENTS)]]
     # Labels of all rows, and as many blocks as these reach
     _states: Lacking[list[Annotated[StochasticSliceState, counted_by(n_used)]] | None]
     concentration_: Annotated[float, Real(above=0, high=MOST_CONCENTRATED)]
@@ -129,178 +121,73 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
     def _predictive(self) -> Sequence[PartitionDraw | ParameterDraw]:
         return self._draws if self._stream is None else self._stream.predictive_draws()
 
-    # Clusters
-
     @property
-    def component_clusters_(self) -> np.ndarray:
-        """The cluster of each component, of shape (K,)."""
+    def outlier_weight_(self) -> float:
+        """Posterior mean of the weight of the outliers, if the mixture was fitted with them."""
         check_is_fitted(self)
-        return self._component_clusters
+        if not self._has_outliers:
+            raise AttributeError("outlier_weight_ needs a fit with outliers=True.")
+        drawn = self._posterior["outlier_weight"]
+        return float(drawn.mean()) if drawn.size else weight_given(np.sum(self.labels_ == OUTLIER), len(self.labels_))
 
     @property
-    def _component_clusters(self) -> np.ndarray:
-        sizes = self._estimate.statistics.sizes
-        if not self._is_merged:
-            return np.arange(len(sizes))
-        return self._merges.clusters(None if self.clusters == "merged" else int(self.clusters), sizes)
+    def _has_outliers(self) -> bool:
+        """Whether the last fit was one with outliers."""
+        return self._stream is None and "outlier_weight" in self._posterior
 
-    @property
-    def _is_merged(self) -> bool:
-        return self.clusters != "components" and "_merges" in vars(self)
+    def outlier_proba(self, X: MatrixLike | None = None) -> np.ndarray:
+        r"""Posterior probability of each row that it is an outlier; 0 after a fit with ``outliers=False``.
 
-    @property
-    def labels_(self) -> np.ndarray:
-        """Clusters of the fitted rows, of shape (n_samples,)."""
-        return self.component_clusters_[self.component_labels_]
+        With the density g of outliers and the density f of the mixture of the other rows, that of a new row is
 
-    @property
-    def n_components_(self) -> int:
-        """Number of clusters."""
-        return int(self.component_clusters_.max()) + 1
-
-    @property
-    def typical_rows_(self) -> np.ndarray:
-        """The typical row of the largest component of each cluster, of shape (n_components_,)."""
-        return self._typical_rows[np.unique(self.component_clusters_, return_index=True)[1]]
-
-    @property
-    def n_components_posterior_(self) -> np.ndarray:
-        """Posterior probabilities of 0, 1, ... clusters with rows, of shape (largest drawn number + 1,)."""
-        check_is_fitted(self)
-        drawn = self._drawn_clusters.max(axis=-1) + 1 if self._is_merged else self.posterior_["n_components"]
-        return posterior_of_number(drawn, self.n_components_)
-
-    @property
-    def weights_(self) -> np.ndarray:
-        """Weights of the clusters, of shape (n_components_,)."""
-        check_is_fitted(self)
-        sizes = self._estimate.statistics.sizes
-        return np.bincount(self.component_clusters_, sizes) / (sizes.sum() + self._estimate.concentration)
-
-    @property
-    def _drawn_clusters(self) -> np.ndarray:
-        """The cluster of each component of each complete draw, (n_draws, n_padded); -1 for a component without rows.
-
-        For a number of clusters that was given, it is the cluster in the estimate of most rows of the component.
-        """
-        clusters, drawn = (self.posterior_[name] for name in ("component_clusters", "labels"))
-        clusters = clusters.reshape(-1, clusters.shape[-1])
-        if self.clusters == "merged":
-            return clusters
-        followed = np.full_like(clusters, -1)
-        for own, labels in zip(followed, drawn.reshape(-1, drawn.shape[-1]), strict=True):
-            common = np.zeros((labels.max() + 1, self.n_components_))
-            np.add.at(common, (labels, self.labels_), 1)
-            own[: len(common)] = np.where(common.any(axis=1), common.argmax(axis=1), -1)
-        return followed
-
-    @property
-    def _drawn_partitions(self) -> np.ndarray:
-        """Drawn clusters of the fitted rows, (n_draws, n_rows); empty without draws of the labels."""
-        labels = self.posterior_.get("labels", np.empty((0, len(self.component_labels_)), np.int32))
-        labels = labels.reshape(-1, labels.shape[-1])
-        return np.take_along_axis(self._drawn_clusters, labels, axis=1) if self._is_merged else labels
-
-    def _at_estimate(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
-        shares, log_density = super()._at_estimate(rows)
-        return joined(shares, self._component_clusters), log_density
-
-    def co_clustering(self, X: MatrixLike | None = None) -> np.ndarray:
-        """Posterior probabilities that two rows belong to the same cluster.
+        .. math:: \frac{1}{T} \sum_t \frac{\pi^{(t)} g(x)}{\pi^{(t)} g(x) + (1 - \pi^{(t)}) f^{(t)}(x)}.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            New rows, assigned independently of each other given each draw. A row in a new component shares it with no
-            other row. None uses the rows of `fit` and the draws of their labels.
+            New rows. None uses the rows of `fit`: the share of the draws in which each is an outlier.
 
         Returns
         -------
-        similarity : ndarray of shape (n_samples, n_samples)
-            Symmetric, with ones on the diagonal.
+        probabilities : ndarray of shape (n_samples,)
 
         Raises
         ------
         ValueError
-            If the result would take more than 4 GiB, or X is None and no draws of the labels were kept.
+            If X is None after `partial_fit`, whose rows are not kept.
         """
         check_is_fitted(self)
-        if X is None:
-            drawn = self._drawn_partitions if self._stream is None else ()
-            if not len(drawn):
-                raise ValueError("No draws of the labels were kept: pass X.")
-            return co_clustering(drawn)
-        clusters = self._family_rows(self._read(X))
-        n_bytes = 8 * clusters.n_rows**2
-        if n_bytes > _MAX_DENSE_BYTES:
-            raise ValueError(
-                f"co_clustering of {clusters.n_rows} rows would take {n_bytes / 2**30:.1f} GiB; at most 4."
-            )
-        together = np.zeros((clusters.n_rows, clusters.n_rows))
-        merges = self._drawn_clusters if self._is_merged else repeat(None)
-        with Workers(self.n_jobs) as workers:
-            for draw, merged in zip(self._predictive, merges, strict=False):
-                shares = draw.log_terms(clusters, workers)
-                to_shares(shares, workers)
-                shares = shares[:, :-1]
-                if merged is not None:
-                    own = merged[: shares.shape[1]]
-                    shares = joined(shares[:, own >= 0], own[own >= 0])
-                together += shares @ shares.T
-        together /= len(self._predictive)
-        np.fill_diagonal(together, 1.0)
-        return together
+        if X is not None:
+            rows = self._read(X)
+            return self._with_outliers(rows)[1] if self._has_outliers else np.zeros(rows.n_rows)
+        if "component_labels_" not in vars(self):
+            raise ValueError("The rows of partial_fit were not kept: pass X.")
+        drawn = self._posterior.get("labels", self.labels_).reshape(-1, len(self.labels_))
+        return np.mean((drawn if len(drawn) else self.labels_[np.newaxis]) == OUTLIER, axis=0)
 
-    def merge_components(self, clusters: Literal["merged", "components"] | int = "merged") -> Self:
-        r"""The same fit with other clusters.
-
-        A component describes a part of the density, and a group that is not Gaussian, say, has several. The draws
-        divide its rows between these in different ways. With :math:`q_{ik}` the membership of row i in component k,
-        averaged over the draws, two components overlap by
-
-        .. math:: \frac{\sum_i q_{ik} q_{il}}{\min(\sum_i q_{ik}, \sum_i q_{il})}.
-
-        In each draw, the pair with the largest overlap is merged, if it is at least 0.03 and there is no valley: rows
-        are counted in ranges of the log odds of the two clusters, and a valley has 2.35 standard deviations fewer rows
-        than both sides. This is repeated with the merged clusters. Then clusters with less than 15 rows, or 2% of the
-        rows if that is less, are merged with others. The components of the estimate are merged so that their clusters
-        are nearest to those of the draws with the most frequent number of clusters. Groups of counts and codes in few
-        columns may overlap without a valley, and are joined too.
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """The most probable cluster of each row, or -1 if it is an outlier.
 
         Parameters
         ----------
-        clusters : {"merged", "components"} or int, default="merged"
-            As the parameter of the estimator. With a number, merges stop earlier, or continue with the pair for which
-            the product of the mean log odds of its rows and of the number of rows of the smaller cluster is smallest.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
 
         Returns
         -------
-        mixture : estimator instance
-            A copy with this parameter, which shares the arrays of this one. Setting the parameter of this estimator
-            has the same effect on it.
-
-        Raises
-        ------
-        ValueError
-            If `clusters` is a number that is not between 1 and the number of components, or no draws of the labels
-            were kept.
+        labels : ndarray of shape (n_samples,)
+            Indices into ``weights_``; after a fit with ``outliers=True`` -1 for rows whose `outlier_proba` is above
+            1/2.
         """
-        check_is_fitted(self)
-        if "_merges" not in vars(self):
-            raise ValueError("No draws of the labels were kept, from which components are merged.")
-        if clusters not in ("merged", "components"):
-            check_scalar(clusters, "clusters", Integral, min_val=1, max_val=len(self._merges.pairs) + 1)
-        return copy.copy(self).set_params(clusters=clusters)
+        labels = super().predict(X)
+        return np.where(self.outlier_proba(X) > 0.5, OUTLIER, labels) if self._has_outliers else labels
 
-    def _sizes_of_clusters(self) -> tuple[str, np.ndarray, np.ndarray]:
-        of_components = self._estimate.statistics.sizes
-        sizes = np.bincount(self._component_clusters, of_components).astype(of_components.dtype)
-        has_rows = "component_labels_" in vars(self)
-        draws = _drawn_sizes(self.labels_, self._drawn_partitions) if has_rows else np.empty((0, len(sizes)))
-        return "size", sizes, draws
+    def _log_densities_of(self, rows: Any) -> np.ndarray:
+        return self._with_outliers(rows)[0] if self._has_outliers else super()._log_densities_of(rows)
 
-    def _weights_in_clusters(self) -> np.ndarray:
-        return np.eye(self.n_components_)[self._component_clusters].T * self._estimate.statistics.sizes
+    def _with_outliers(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Log densities of rows, and probabilities that they are outliers."""
+        with Workers(self.n_jobs) as workers:
+            return score_rows(self._family_rows(rows), self._predictive, len(self.labels_), workers)
 
     def to_arviz(self) -> Any:
         """Convert the draws to an ArviZ data tree; without components and labels.
@@ -386,27 +273,6 @@ class PartitionInference(SummarizesClusters, ImputesCells, DrawsFromEmission):
 
     def _as_table(self, values: np.ndarray) -> Any:
         return sp.csr_array(values) if self._fitted_on_sparse else super()._as_table(values)
-
-    def _expected(self, name: str) -> Any:
-        check_is_fitted(self)
-        weights = self._weights_in_clusters()
-        merged = [weights / weights.sum(axis=1, keepdims=True)] if len(weights) < weights.shape[1] else []
-        attributes = self._clusters_of_estimate.expected(self._estimate.statistics, *merged)
-        if name not in attributes:
-            raise AttributeError(f"The emission {type(self.emission_).__name__} has no {name}.")
-        return attributes[name]
-
-
-def _drawn_sizes(labels: np.ndarray, partitions: np.ndarray) -> np.ndarray:
-    """Sizes of the drawn clusters that are matched to those of `labels`, (n_draws, n_clusters)."""
-    sizes = np.zeros((len(partitions), labels.max() + 1), np.int64)
-    for i, drawn in enumerate(partitions):
-        names, drawn_labels = np.unique(drawn, return_inverse=True)
-        common = np.zeros((sizes.shape[1], len(names)), np.int64)
-        np.add.at(common, (labels, drawn_labels), 1)
-        own, matched = linear_sum_assignment(common, maximize=True)
-        sizes[i, own] = common.sum(axis=0)[matched]
-    return sizes
 
 
 def _partition_disagrees(family: Any, draw: PartitionDraw) -> str | None:

@@ -149,7 +149,7 @@ def test_one_component_has_no_merges():
     if len(mixture.component_clusters_) == 1:
         assert mixture.n_components_ == 1
     labels, draws = np.zeros(5, int), np.zeros((3, 5), int)
-    empty = merge_components(labels, draws, draws, np.zeros((5, 1)), 1)
+    empty = merge_components(labels, draws, labels, np.zeros((5, 1)))
     np.testing.assert_array_equal(empty.clusters(None, np.array([5])), [0])
 
 
@@ -160,7 +160,7 @@ def test_merges_in_closed_form():
     x = np.concatenate([np.linspace(-1.0, 0.0, 20), np.linspace(0.05, 1.0, 20), np.linspace(9.0, 10.0, 20)])
     terms = -0.5 * (x[:, np.newaxis] - np.array([-0.5, 0.5, 9.5])) ** 2
     np.testing.assert_array_equal(merge_draw(labels, draws, terms), [0, 0, 1])
-    merges = merge_components(labels, draws, np.repeat([[0, 0, 1]], 20, axis=1), terms, 1)
+    merges = merge_components(labels, draws, np.repeat([0, 0, 1], 20), terms)
     # Memberships are (3/4, 1/4, 0), (1/4, 3/4, 0), (0, 0, 1)
     np.testing.assert_array_equal(merges.pairs, [[0, 1], [3, 2]])
     assert merges.overlaps[0] == pytest.approx(2 * 20 * 0.75 * 0.25 / 20)
@@ -171,9 +171,8 @@ def test_merges_in_closed_form():
     assert Merges(merges.pairs, merges.overlaps, 3)._disagreement({}) is not None
 
 
-def test_clusters_are_those_of_the_most_frequent_number_in_the_draws():
+def test_the_first_merges_lead_to_the_clusters_nearest_to_the_draws():
     labels = np.repeat([0, 1, 2], 20)
-    two, three = np.repeat([0, 0, 1], 20), np.repeat([0, 1, 2], 20)
-    for merged, n in ((np.array([two, three, three]), 3), (np.array([two, two, three]), 2)):
-        merges = merge_components(labels, np.array([labels] * 3), merged, np.zeros((60, 3)), 1)
-        assert merges.n_chosen == 3 - n
+    for nearest, known in (([0, 0, 1], [0, 0, 1]), ([1, 0, 1], [0, 1, 0]), ([2, 1, 0], [0, 1, 2])):
+        merges = merge_components(labels, np.array([labels] * 3), np.repeat(nearest, 20), np.zeros((60, 3)))
+        np.testing.assert_array_equal(merges.clusters(None, np.array([20, 20, 20])), known)

@@ -1,0 +1,244 @@
+"""Clusters of a fitted Dirichlet process mixture: components, each alone or merged with those that overlap."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from itertools import repeat
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.utils import check_scalar
+from sklearn.utils.validation import check_is_fitted
+
+from ...base import posterior_of_number
+from ...metrics._partitions import co_clustering
+from ...utils._threads import Workers
+from ...utils._typing import MatrixLike
+from .._cluster_summary import SummarizesClusters
+from .._memberships import ParameterDraw, PartitionDraw
+from .._merging import Merges, clusters_of, joined
+from .._scores import to_shares
+from .outliers import OUTLIER, apart
+
+_MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
+
+
+class ClustersOfComponents(SummarizesClusters):
+    """Methods of a mixture that describe its clusters; not public.
+
+    The estimator has the parameter and the attributes declared here.
+    """
+
+    clusters: str | int
+    component_labels_: np.ndarray
+    _typical_rows: np.ndarray
+    _estimate: PartitionDraw
+    _merges: Merges
+    _stream: Any
+
+    if TYPE_CHECKING:
+
+        @property
+        def posterior_(self) -> dict[str, np.ndarray]: ...
+
+        @property
+        def _predictive(self) -> Sequence[PartitionDraw | ParameterDraw]: ...
+
+        @property
+        def _clusters_of_estimate(self) -> Any: ...
+
+    @property
+    def component_clusters_(self) -> np.ndarray:
+        """The cluster of each component, of shape (K,)."""
+        check_is_fitted(self)
+        return self._component_clusters
+
+    @property
+    def _component_clusters(self) -> np.ndarray:
+        sizes = self._estimate.statistics.sizes
+        if not self._is_merged:
+            return np.arange(len(sizes))
+        return self._merges.clusters(None if self.clusters == "merged" else int(self.clusters), sizes)
+
+    @property
+    def _is_merged(self) -> bool:
+        return self.clusters != "components" and "_merges" in vars(self)
+
+    @property
+    def labels_(self) -> np.ndarray:  # type: ignore[override]
+        """Clusters of the fitted rows, of shape (n_samples,)."""
+        return clusters_of(self.component_clusters_, self.component_labels_)
+
+    @property
+    def n_components_(self) -> int:
+        """Number of clusters."""
+        return int(self.component_clusters_.max()) + 1
+
+    @property
+    def typical_rows_(self) -> np.ndarray:  # type: ignore[override]
+        """The typical row of the largest component of each cluster, of shape (n_components_,)."""
+        return self._typical_rows[np.unique(self.component_clusters_, return_index=True)[1]]
+
+    @property
+    def n_components_posterior_(self) -> np.ndarray:
+        """Posterior probabilities of 0, 1, ... clusters with rows, of shape (largest drawn number + 1,)."""
+        check_is_fitted(self)
+        drawn = self._drawn_clusters.max(axis=-1) + 1 if self._is_merged else self.posterior_["n_components"]
+        return posterior_of_number(drawn, self.n_components_)
+
+    @property
+    def weights_(self) -> np.ndarray:
+        """Weights of the clusters, of shape (n_components_,)."""
+        check_is_fitted(self)
+        sizes = self._estimate.statistics.sizes
+        return np.bincount(self.component_clusters_, sizes) / (sizes.sum() + self._estimate.concentration)
+
+    @property
+    def _drawn_clusters(self) -> np.ndarray:
+        """The cluster of each component of each complete draw, (n_draws, n_padded); -1 for a component without rows.
+
+        For a number of clusters that was given, it is the cluster in the estimate of most rows of the component.
+        """
+        clusters, drawn = (self.posterior_[name] for name in ("component_clusters", "labels"))
+        clusters = clusters.reshape(-1, clusters.shape[-1])
+        if self.clusters == "merged":
+            return clusters
+        followed, estimated = np.full_like(clusters, -1), self.labels_
+        for own, labels in zip(followed, drawn.reshape(-1, drawn.shape[-1]), strict=True):
+            common, both = np.zeros((labels.max() + 1, self.n_components_)), (labels >= 0) & (estimated >= 0)
+            np.add.at(common, (labels[both], estimated[both]), 1)
+            own[: len(common)] = np.where(common.any(axis=1), common.argmax(axis=1), -1)
+        return followed
+
+    @property
+    def _drawn_partitions(self) -> np.ndarray:
+        """Drawn clusters of the fitted rows, (n_draws, n_rows); empty without draws of the labels."""
+        labels = self.posterior_.get("labels", np.empty((0, len(self.component_labels_)), np.int32))
+        labels = labels.reshape(-1, labels.shape[-1])
+        return clusters_of(self._drawn_clusters, labels) if self._is_merged else labels
+
+    def _at_estimate(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        shares, log_density = super()._at_estimate(rows)
+        return joined(shares, self._component_clusters), log_density
+
+    def co_clustering(self, X: MatrixLike | None = None) -> np.ndarray:
+        """Posterior probabilities that two rows belong to the same cluster.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
+            New rows, assigned independently of each other given each draw. A row in a new component shares it with no
+            other row. None uses the rows of `fit` and the draws of their labels.
+
+        Returns
+        -------
+        similarity : ndarray of shape (n_samples, n_samples)
+            Symmetric, with ones on the diagonal.
+
+        Raises
+        ------
+        ValueError
+            If the result would take more than 4 GiB, or X is None and no draws of the labels were kept.
+        """
+        check_is_fitted(self)
+        if X is None:
+            drawn = self._drawn_partitions if self._stream is None else np.empty((0, 0))
+            if not len(drawn):
+                raise ValueError("No draws of the labels were kept: pass X.")
+            return co_clustering(apart(drawn))
+        clusters = self._family_rows(self._read(X))
+        n_bytes = 8 * clusters.n_rows**2
+        if n_bytes > _MAX_DENSE_BYTES:
+            raise ValueError(
+                f"co_clustering of {clusters.n_rows} rows would take {n_bytes / 2**30:.1f} GiB; at most 4."
+            )
+        together = np.zeros((clusters.n_rows, clusters.n_rows))
+        merges = self._drawn_clusters if self._is_merged else repeat(None)
+        with Workers(self.n_jobs) as workers:
+            for draw, merged in zip(self._predictive, merges, strict=False):
+                shares = draw.log_terms(clusters, workers)
+                to_shares(shares, workers)
+                shares = shares[:, :-1]
+                if merged is not None:
+                    own = merged[: shares.shape[1]]
+                    shares = joined(shares[:, own >= 0], own[own >= 0])
+                together += shares @ shares.T
+        together /= len(self._predictive)
+        np.fill_diagonal(together, 1.0)
+        return together
+
+    def merge_components(self, clusters: Literal["merged", "components"] | int = "merged") -> Self:
+        r"""The same fit with other clusters.
+
+        A component describes a part of the density, and a group that is not Gaussian, say, has several. The draws
+        divide its rows between these in different ways. With :math:`q_{ik}` the membership of row i in component k,
+        averaged over the draws, two components overlap by
+
+        .. math:: \frac{\sum_i q_{ik} q_{il}}{\min(\sum_i q_{ik}, \sum_i q_{il})}.
+
+        In each draw, the pair with the largest overlap is merged, if it is at least 0.03 and there is no valley: rows
+        are counted in ranges of the log odds of the two clusters, and a valley has 2.35 standard deviations fewer rows
+        than both sides. This is repeated with the merged clusters. Then clusters with less than 15 rows, or 2% of the
+        rows if that is less, are merged with others. The components of the estimate are merged so that their clusters
+        are nearest to those of the draws with the most frequent number of clusters. Groups of counts and codes in few
+        columns may overlap without a valley, and are joined too.
+
+        Parameters
+        ----------
+        clusters : {"merged", "components"} or int, default="merged"
+            As the parameter of the estimator. With a number, merges stop earlier, or continue with the pair for which
+            the product of the mean log odds of its rows and of the number of rows of the smaller cluster is smallest.
+
+        Returns
+        -------
+        mixture : estimator instance
+            A copy with this parameter, which shares the arrays of this one. Setting the parameter of this estimator
+            has the same effect on it.
+
+        Raises
+        ------
+        ValueError
+            If `clusters` is a number that is not between 1 and the number of components, or no draws of the labels
+            were kept.
+        """
+        check_is_fitted(self)
+        if "_merges" not in vars(self):
+            raise ValueError("No draws of the labels were kept, from which components are merged.")
+        if clusters not in ("merged", "components"):
+            check_scalar(clusters, "clusters", Integral, min_val=1, max_val=len(self._merges.pairs) + 1)
+        return copy.copy(self).set_params(clusters=clusters)
+
+    def _sizes_of_clusters(self) -> tuple[str, np.ndarray, np.ndarray]:
+        of_components = self._estimate.statistics.sizes
+        sizes = np.bincount(self._component_clusters, of_components).astype(of_components.dtype)
+        has_rows = "component_labels_" in vars(self)
+        draws = _drawn_sizes(self.labels_, self._drawn_partitions) if has_rows else np.empty((0, len(sizes)))
+        return "size", sizes, draws
+
+    def _weights_in_clusters(self) -> np.ndarray:
+        return np.eye(self.n_components_)[self._component_clusters].T * self._estimate.statistics.sizes
+
+    def _expected(self, name: str) -> Any:
+        check_is_fitted(self)
+        weights = self._weights_in_clusters()
+        merged = [weights / weights.sum(axis=1, keepdims=True)] if len(weights) < weights.shape[1] else []
+        attributes = self._clusters_of_estimate.expected(self._estimate.statistics, *merged)
+        if name not in attributes:
+            raise AttributeError(f"The emission {type(self.emission_).__name__} has no {name}.")
+        return attributes[name]
+
+
+def _drawn_sizes(labels: np.ndarray, partitions: np.ndarray) -> np.ndarray:
+    """Sizes of the drawn clusters that are matched to those of `labels`, (n_draws, n_clusters)."""
+    sizes = np.zeros((len(partitions), labels.max() + 1), np.int64)
+    for i, drawn in enumerate(partitions):
+        both = (labels != OUTLIER) & (drawn != OUTLIER)
+        names, drawn_labels = np.unique(drawn[both], return_inverse=True)
+        common = np.zeros((sizes.shape[1], len(names)), np.int64)
+        np.add.at(common, (labels[both], drawn_labels), 1)
+        own, matched = linear_sum_assignment(common, maximize=True)
+        sizes[i, own] = common.sum(axis=0)[matched]
+    return sizes
