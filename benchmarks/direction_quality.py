@@ -146,7 +146,7 @@ def cluster_numbers(clusters, n):
 
 
 def fit_dp(emission, train, test, labels, seed):
-    model, seconds = timed(DPMixture(emission, random_state=seed), train)
+    model, seconds = timed(DPMixture(emission, clusters="components", random_state=seed), train)
     found = {"nmi": agreement(labels, model.predict(test)), "nats": model.score(test), "seconds": seconds}
     return {**found, **cluster_numbers(model.labels_, len(train))}
 

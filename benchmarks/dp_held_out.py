@@ -118,7 +118,7 @@ def dp_gaussians(form, train, test, seed):
 
     emission = "gaussian" if form == "full" else Gaussian(form)
     mixture = DPMixture(emission, random_state=seed).fit(train)
-    return mixture.score(test), mixture.n_components_
+    return mixture.score(test), len(mixture.component_clusters_)
 
 
 def dp_categories(train, test, n_categories, seed):

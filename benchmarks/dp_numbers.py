@@ -121,7 +121,7 @@ def measure_ours(train, held_out, seed):
     mixture.fit(train)
     follower.pause()
     follower.score(mixture)
-    return {"curve": follower.curve, "components": int(mixture.n_components_), "default_end": follower.spent}
+    return {"curve": follower.curve, "components": len(mixture.component_clusters_), "default_end": follower.spent}
 
 
 # scikit-learn

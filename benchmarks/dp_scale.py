@@ -73,7 +73,7 @@ def measure(emission, n_samples, n_jobs, batch_size, max_iter):
     return {
         "whole": time.perf_counter() - start,
         "passes": np.diff(clock.times[:-1])[max_iter // 2 :].tolist(),
-        "components": int(mixture.n_components_),
+        "components": len(mixture.component_clusters_),
         "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
     }
 

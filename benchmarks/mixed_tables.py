@@ -129,7 +129,7 @@ def emission_with(form, train, counts):
 
 def dp(form, train, test, counts, n_classes, seed):
     mixture = DPMixture(emission_with(form, train, counts), random_state=seed).fit(train)
-    return mixture.score(test), mixture.predict(test), mixture.n_components_
+    return mixture.score(test), mixture.predict(test), len(mixture.component_clusters_)
 
 
 def by_bic(form, train, test, counts, n_classes, seed):

@@ -38,7 +38,7 @@ def fit(X, new, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mixture = DPMixture(random_state=seed).fit(X)
-    return mixture.n_components_, mixture.score(new)
+    return len(mixture.component_clusters_), mixture.score(new)
 
 
 def measure(n_rows, n_columns, n_sets):

@@ -50,7 +50,7 @@ def measure(n_samples, n_jobs, max_iter):
         "first": clock.times[0] - start,
         "last": stop - clock.times[-2],
         "passes": np.diff(clock.times[:-1])[max_iter // 2 :].tolist(),
-        "components": int(mixture.n_components_),
+        "components": len(mixture.component_clusters_),
         "agreement": adjusted_rand_score(labels, mixture.labels_),
         "data": float(X.memory_usage(index=False).sum() / 2**30),
         "before": before,

@@ -90,12 +90,11 @@ print(table.to_string())
 
 # %%
 # There is one cluster for each shape, and one cluster with a concentration near zero for the genes
-# without shape, whose directions are nearly uniform. A Dirichlet process mixture often has
-# additional clusters of very few rows, in the point partition and in the draws.
+# without shape, whose directions are nearly uniform.
 #
 # The upper row of the figure shows profiles in six clusters that k-means finds in the raw values,
-# and the lower row those in the six largest clusters of the mixture. Black lines are means, and the
-# colours show the true shapes.
+# and the lower row those in the six clusters of the mixture. Black lines are means, and the colours
+# show the true shapes.
 
 kmeans = KMeans(6, n_init=10, random_state=0)
 raw = kmeans.fit_predict(expression)
@@ -146,9 +145,9 @@ for method, labels in found.items():
 # Genes without shape
 # -------------------
 # `score_samples` gives the log density of a row relative to the uniform distribution. It is low for
-# rows without shape. A row that was used in the fit can be the only row of a cluster in some draws,
-# and this raises its density. So we divide the genes into two halves, and score each half with a
-# fit to the other.
+# rows without shape. A row that was used in the fit can be the only row of a component in some
+# draws, and this raises its density. So we divide the genes into two halves, and score each half
+# with a fit to the other.
 
 held_out, fitted = np.empty(n), mixture.score_samples(rows)
 for train, test in KFold(2, shuffle=True, random_state=0).split(rows):
@@ -169,7 +168,7 @@ plt.show()
 
 # %%
 # A single threshold separates nearly all held-out genes. The fitted genes on the right have a
-# second group of values: these genes were the only row of a cluster in some draws.
+# second group of values: these genes were the only row of a component in some draws.
 #
 # The probability of the wide cluster is another measure, and has a natural threshold of 1/2. We
 # compare both with the distance to the nearest centre of k-means on rows of length 1.
@@ -207,11 +206,10 @@ table["strength"] = [np.median(strength[weak.labels_ == k]) for k in range(weak.
 print(table.round(1).to_string())
 
 # %%
-# The directions of strong reactions have smaller errors than those of weak ones. So the mixture
-# divides most shapes into clusters of different concentration, with different median strengths. The
-# weakest reactions are in the wide cluster, because errors hide their shapes. Most clusters still
-# contain one shape only, but their number is no longer the number of shapes. The mean directions
-# show which clusters have the same shape:
+# The directions of strong reactions have smaller errors than those of weak ones. So a shape has
+# components of different concentration, of which most are merged. Only the strongest periods and
+# steps are clusters of their own. The weakest reactions are in the wide cluster, because errors hide
+# their shapes. The mean directions show which clusters have the same shape:
 
 cosines = weak.mean_directions_ @ normalize(directions[:5] @ to_coordinates).T
 best = cosines.argmax(axis=1)
@@ -220,5 +218,4 @@ for k in range(weak.n_components_):
         print(f"cluster {k:2d}: {names[best[k]]:<9} (cosine {cosines[k, best[k]]:.3f})")
 
 # %%
-# Clusters whose mean directions are near the same shape can be merged. The cluster with the
-# smallest cosine contains two shapes.
+# Two clusters have the same shape. The cluster with the smallest cosine contains two shapes.

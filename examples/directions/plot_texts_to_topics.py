@@ -64,32 +64,37 @@ print(f"{vectors.shape[0]} texts, {vectors.shape[1]} columns")
 # mean direction are close to one. A Dirichlet process with a given concentration finds clusters of
 # about this width. Concentrations depend on the number of columns, so we set the mean cosine
 # instead, and convert it by `inverse_bessel_ratio`. The last row of the table has a learned
-# concentration.
+# concentration. Clusters are components here. The last two columns are for merged components: with
+# a given concentration one of these clusters is very large.
 
 cosines = (0.3, 0.4, 0.5, 0.6, 0.7)
 concentrations = {c: float(inverse_bessel_ratio(vectors.shape[1], c)) for c in cosines}
 rows = {}
 for cosine, concentration in {**concentrations, "learned": "shared"}.items():
-    fit = DPMixture(VonMisesFisher(concentration), max_iter=100, random_state=0).fit(vectors)
+    mixture = DPMixture(VonMisesFisher(concentration), max_iter=100, random_state=0).fit(vectors)
+    components = mixture.merge_components("components")
     rows[cosine] = {
-        "concentration": fit.concentrations_[0],
-        "clusters": fit.n_components_,
-        "largest": np.bincount(fit.labels_)[0],
+        "concentration": components.concentrations_[0],
+        "clusters": components.n_components_,
+        "largest": np.bincount(components.labels_)[0],
+        "merged": mixture.n_components_,
+        "largest merged": np.bincount(mixture.labels_)[0],
     }
 table = pd.DataFrame(rows).T.rename_axis("mean cosine")
 print(table.round().astype(int).to_string())
 
 # %%
-# With the learned concentration there are hundreds of clusters, and most of them are small.
+# With the learned concentration there are two hundred clusters, and most of them are small.
 # Clusters of embeddings are not exactly von Mises-Fisher distributed, and with many texts
-# many narrow clusters fit the density of one subject better than a single wide cluster. So for
+# many narrow components fit the density of one subject better than a single wide one. So for
 # topics that people read, choose a concentration that gives a readable number of clusters. A fit
 # takes about a second. If the concentration is too small, as in the first row, different subjects
 # are merged into one large cluster. We use the mean cosine 0.5, and four chains, whose draws are
 # combined.
 
 emission = VonMisesFisher(concentrations[0.5])
-mixture = DPMixture(emission, n_chains=4, random_state=0, n_jobs=2).fit(vectors)
+dp = {"clusters": "components", "n_jobs": 2}
+mixture = DPMixture(emission, n_chains=4, random_state=0, **dp).fit(vectors)
 memberships = mixture.predict_proba(vectors)
 print(f"{mixture.n_components_} clusters. Posterior probabilities of the number of clusters:")
 for number, probability in enumerate(mixture.n_components_posterior_):
@@ -188,7 +193,6 @@ plt.show()
 # labels with the modules of the docstrings, which are a rough reference.
 
 units, module = normalize(vectors), [".".join(name.split(".")[:2]) for name in corpus.module]
-dp = {"n_jobs": 2}
 methods = {
     "DPMixture, one chain": lambda seed: DPMixture(emission, random_state=seed, **dp),
     "DPMixture, four chains": lambda seed: DPMixture(emission, n_chains=4, random_state=seed, **dp),

@@ -51,7 +51,8 @@ print(animals.head())
 # Clusters
 # --------
 # Each block of columns has its own emission. Length and weight share a covariance matrix. A row
-# without a cell is clustered by its other cells.
+# without a cell is clustered by its other cells. Rows with few cells lie between two species, which
+# would be merged into one cluster, so we use the components as clusters.
 
 emission = Columns(
     [
@@ -60,7 +61,7 @@ emission = Columns(
         ("spots", Bernoulli(), ["spots"]),
     ]
 )
-mixture = DPMixture(emission, random_state=0).fit(animals)
+mixture = DPMixture(emission, clusters="components", random_state=0).fit(animals)
 summary = mixture.cluster_summary()
 print(summary.clusters.round(2).to_string())
 print("\nMutual information of a column and the cluster (nats)")

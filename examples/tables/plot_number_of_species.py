@@ -3,10 +3,11 @@ How many species? BIC compared with a posterior
 ===============================================
 
 A table contains measurements of animals, and the species are unknown. How many are there? The usual
-answer is the number of Gaussian components with the lowest BIC. `DPMixture` gives a posterior
-distribution of this number instead, and the probability that two animals belong together. This
-example compares the two. It also shows what neither of them can tell: the number of Gaussian
-components is the number of species only if the measurements of each species are Gaussian.
+answer is the number of Gaussian components with the lowest BIC. `DPMixture` gives posterior
+distributions of the number of components and of the number of clusters, which are merged
+components, and the probability that two animals belong together. This example compares them. The
+number of Gaussian components is the number of species only if the measurements of each species are
+Gaussian.
 """
 
 # %%
@@ -51,13 +52,14 @@ print(lengths[:3].round(1))
 # ---------------------
 # Both models have Gaussian components with full covariances, here for the logarithms of the
 # lengths. `GaussianMixture` is fitted with 1 to 6 components. `DPMixture` runs four chains, whose
-# draws differ in the number of components. Superfluous components of a Dirichlet process mixture
-# are small, so we also count the components that contain at least five percent of the animals.
+# draws differ in the number of components. In each draw, components that overlap, with no valley
+# between them, are merged into clusters, and so are components of a few animals with others.
 
 
-def shares(numbers):
-    """Shares of the draws with 1, ..., 6 components, and with more."""
-    return np.bincount(np.clip(numbers, 1, 7), minlength=8)[1:] / len(numbers)
+def numbers_up_to_six(frequencies):
+    """Probabilities of 1, ..., 6, and of more, from frequencies of 0, 1, 2, ..."""
+    padded = np.pad(frequencies / np.sum(frequencies), (0, 8))
+    return np.append(padded[1:7], padded[7:].sum())
 
 
 def compare(X):
@@ -65,20 +67,19 @@ def compare(X):
     finite = [GaussianMixture(k, **settings).fit(X) for k in range(1, 7)]
     bic = np.array([mixture.bic(X) for mixture in finite])
     mixture = DPMixture(n_chains=4, random_state=0).fit(X)
-    draws = mixture.posterior_["labels"].reshape(-1, len(X))
-    n_large = [np.sum(np.bincount(labels) >= 0.05 * len(X)) for labels in draws]
-    of_all, of_large = shares(mixture.posterior_["n_components"].ravel()), shares(n_large)
-    print("Components   BIC - lowest   probability   the same for components of at least 5%")
+    components = numbers_up_to_six(np.bincount(mixture.posterior_["n_components"].ravel()))
+    clusters = numbers_up_to_six(mixture.n_components_posterior_)
+    print("Number   BIC - lowest   probability for components   for clusters")
     for k in range(6):
-        print(f"{k + 1:10}{bic[k] - bic.min():15.1f}{of_all[k]:14.2f}{of_large[k]:12.2f}")
-    print(f"{'more':>10}{'':15}{of_all[6]:14.2f}{of_large[6]:12.2f}")
+        print(f"{k + 1:6}{bic[k] - bic.min():15.1f}{components[k]:29.2f}{clusters[k]:15.2f}")
+    print(f"{'more':>6}{'':15}{components[6]:29.2f}{clusters[6]:15.2f}")
     print("Mean number of components of each chain:", end=" ")
     print(mixture.posterior_["n_components"].mean(axis=1).round(1))
-    return finite[bic.argmin()], mixture, bic, of_all, of_large
+    return finite[bic.argmin()], mixture, bic, components, clusters
 
 
 logs = np.log(lengths)
-chosen, mixture, bic, of_all, of_large = compare(logs)
+chosen, mixture, *results = compare(logs)
 
 # %%
 # The four chains agree, and both methods find the three species, which are well separated here.
@@ -86,48 +87,48 @@ chosen, mixture, bic, of_all, of_large = compare(logs)
 # random samples. A figure shows the table:
 
 
-def draw_comparison(bic, of_all, of_large, title):
+def draw_comparison(bic, components, clusters, title):
     numbers = np.arange(1, 8)
     fig, axes = plt.subplots(1, 2, figsize=(8.4, 3.6), sharex=True, layout="constrained")
     axes[0].plot(numbers[:6], bic - bic.min(), "o-", color="C0")
     axes[0].set(ylabel="BIC minus its lowest value", title="GaussianMixture")
-    axes[1].bar(numbers - 0.2, of_all, 0.4, color="C0", label="all components")
-    axes[1].bar(numbers + 0.2, of_large, 0.4, color="C1", hatch="//", label="at least 5% of rows")
+    axes[1].bar(numbers - 0.2, components, 0.4, color="C0", label="components")
+    axes[1].bar(numbers + 0.2, clusters, 0.4, color="C1", hatch="//", label="clusters")
     axes[1].set(ylabel="posterior probability", title="DPMixture")
     for ax in axes:
         ax.axvline(3, color="0.35", linestyle=":", zorder=0, label="number of species")
         ax.set_xticks(numbers, [*map(str, numbers[:6]), "more"])
-        ax.set_xlabel("number of components")
+        ax.set_xlabel("number")
     handles, labels = axes[1].get_legend_handles_labels()
     fig.legend(handles, labels, loc="outside lower center", ncols=3)
     fig.suptitle(title)
 
 
-draw_comparison(bic, of_all, of_large, "Logarithms of the lengths")
+draw_comparison(*results, "Logarithms of the lengths")
 
 # %%
 # Who belongs together?
 # ---------------------
-# `CoClusteringDisplay` shows the posterior probability that two animals are in the same component.
-# It averages over all draws and therefore over different numbers of components. The table compares
-# the species with the partition ``labels_``, which summarises the draws.
+# `CoClusteringDisplay` shows the posterior probability that two animals are in the same cluster.
+# It averages over all draws. The table compares the species with the partition ``labels_``, which
+# summarises the draws.
 
 display = CoClusteringDisplay.from_estimator(mixture)
-display.ax_.set_title("Same component?")
+display.ax_.set_title("Same cluster?")
 
 table = contingency_matrix(species, mixture.labels_)
-print("Component " + "".join(f"{k:6}" for k in range(table.shape[1])))
+print("Cluster   " + "".join(f"{k:6}" for k in range(table.shape[1])))
 for name, counts in zip(species_names, table, strict=True):
     print(f"{name:<10}" + "".join(f"{count:6}" for count in counts))
 
 summary = mixture.cluster_summary(names)
-print("\nMutual information of a measurement and the component (nats)")
+print("\nMutual information of a measurement and the cluster (nats)")
 print(summary.columns["mutual_information"].round(2).to_string())
 
 # %%
 # The species differ in their proportions, and each measurement depends mostly on the size of the
-# animal. Therefore every single measurement has little information on the component, and the
-# components are visible only in several measurements together.
+# animal. Therefore every single measurement has little information on the cluster, and the clusters
+# are visible only in several measurements together.
 #
 # What the number of components does not tell
 # -------------------------------------------
@@ -136,12 +137,15 @@ print(summary.columns["mutual_information"].round(2).to_string())
 
 chosen_of_lengths, mixture_of_lengths, *results = compare(lengths)
 draw_comparison(*results, "Lengths")
+print("Species in each cluster of the lengths:")
+print(contingency_matrix(species, mixture_of_lengths.labels_))
 
 # %%
-# Both answers become larger, although the animals are the same. A species whose distribution is not
-# Gaussian needs several Gaussian components: small and large animals, for example. BIC and the
-# posterior describe the shape of a density, and species are a question about its causes. Even the
-# posterior of the components with at least five percent of the animals is now far from three.
+# Both numbers of components become larger, although the animals are the same. A species whose
+# distribution is not Gaussian needs several Gaussian components: small and large animals, for
+# example. These overlap without a valley, so that the clusters are still the three species. Species
+# that overlap without a valley would be one cluster: BIC and the posterior describe the shape of a
+# density, and species are a question about its causes.
 #
 # On the scale of the logarithms the superfluous components are few and small. But a Dirichlet
 # process mixture overestimates the number of components there too. If the rows come from a finite
@@ -170,6 +174,6 @@ plt.show()
 # to use. On both scales the average over the posterior predicts them better than the single mixture
 # that BIC chooses.
 #
-# In short: report the number of components above a size, with its probability; report who belongs
-# together; compare scales, priors and covariances by the score of new rows; and do not call
-# components species without other evidence.
+# In short: report the number of clusters, with its probability; report who belongs together; compare
+# scales, priors and covariances by the score of new rows; and do not call clusters species without
+# other evidence.

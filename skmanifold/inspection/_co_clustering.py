@@ -23,7 +23,7 @@ _LEAST_NAMED = 0.03  # minimum fraction of rows for which a cluster gets a label
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CoClusteringDisplay:
-    """Posterior probabilities that two rows are in the same component, with rows sorted by cluster.
+    """Posterior probabilities that two rows are in the same cluster, with rows sorted by cluster.
 
     Use :meth:`from_estimator` to create it. Blocks on the diagonal are clusters. Pale cells within a block and shaded
     cells outside of blocks show uncertain assignments. All parameters are stored as attributes.

@@ -18,7 +18,7 @@ _MOST_WITH_NUMBERS = 16  # maximum number of columns of a heat map with numbers 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DimensionPosteriorDisplay:
-    """Posterior probabilities of integers: dimensions of subspaces, numbers of topics or components.
+    """Posterior probabilities of integers: dimensions of subspaces, numbers of topics or clusters.
 
     Use :meth:`from_estimator` to create it. A single posterior is shown as bars, several as a heat map with one row for
     each. All parameters are stored as attributes.
@@ -65,13 +65,14 @@ class DimensionPosteriorDisplay:
         *,
         ax: Axes | None = None,
     ) -> Self:
-        """Plot the posterior of the dimensions, or of the number of components, of a fitted estimator.
+        """Plot the posterior of the dimensions, or of the number of topics or clusters, of a fitted estimator.
 
         Parameters
         ----------
         estimator : estimator instance
             Fitted SubspaceMixture (dimensions of its components), SubspaceClassifier (dimensions of each class),
-            OrthogonalSphericalAdmixture, HDPAdmixture, DPMixture or DPCategoricalMixture (number of components).
+            OrthogonalSphericalAdmixture, HDPAdmixture (number of topics), DPMixture or DPCategoricalMixture (number of
+            clusters).
         ax : matplotlib axes, default=None
             Axes to draw on. None creates a new figure.
 

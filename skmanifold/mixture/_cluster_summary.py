@@ -76,7 +76,7 @@ class SummarizesClusters(MixtureInference):
             - ``size``, the number of fitted rows with this label; with a Dirichlet process also ``drawn_size``,
               ``drawn_size_low`` and ``drawn_size_high``, the median and the 5% and 95% quantiles of the size over the
               draws (see Notes);
-            - ``typical_row``, the fitted row of the cluster with the highest density in it (missing if there are none);
+            - ``typical_row``, as in ``typical_rows_`` (missing if the cluster has no fitted rows);
             - for each column, in descending order of its mutual information, the mean in the cluster (of binary
               columns the probability of a one) or the most probable category, followed by the probability of each
               of its :class:`~skmanifold.emissions.Spikes` (``"income = 0"``).

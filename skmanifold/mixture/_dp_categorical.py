@@ -84,6 +84,9 @@ class DPCategoricalMixture(DPMixture):
     init : {"auto"}, int or array-like of shape (n_samples,), default="auto"
         Number of random initial clusters, or initial labels. "auto" is 100, or the number of rows if that is smaller:
         starting from too many clusters distinguishes more components than starting from too few.
+    clusters : {"merged", "components"} or int, default="components"
+        As in :class:`DPMixture`. The default is another: groups of counts and codes in few columns may overlap without
+        a valley, and would be merged.
     min_categories : int, array-like of shape (n_features,) or None, default=None
         Categorical tables: minimum number of categories of each column, for categories that do not occur in `fit`.
     handle_unknown : {"error", "ignore"}, default="error"
@@ -122,31 +125,36 @@ class DPCategoricalMixture(DPMixture):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        The point partition: that of the smallest expected variation of information to the draws [3]_ found with at most
-        the median number of components of the draws. Components are in order of decreasing size. Not set by
-        `partial_fit`. With ``outliers=True`` rows that are outliers in more than half of the draws have label -1.
+        Clusters of the fitted rows, by default their components, the largest first. Not set by `partial_fit`. With
+        ``outliers=True`` rows that are outliers in more than half of the draws have label -1.
+    component_labels_ : ndarray of shape (n_samples,)
+        Components of the fitted rows, the point partition: that of the smallest expected variation of information to
+        the draws [3]_ found with at most the median number of components of the draws. Not set by `partial_fit`.
+    component_clusters_ : ndarray of int
+        The cluster of each component of the point partition.
     n_components_ : int
-        Number of components of ``labels_``, which may be smaller than the posterior mode of the number, see
-        :class:`DPMixture`. After `partial_fit`, the number with an expected size of at least half a row.
+        Number of clusters, which may be smaller than the posterior mode of the number, see :class:`DPMixture`. After
+        `partial_fit`, the number of components with an expected size of at least half a row.
     outlier_weight_ : float
         With ``outliers=True``: posterior mean of the probability that a row is an outlier; ``posterior_`` has the draws
         as ``"outlier_weight"``.
     weights_ : ndarray of shape (n_components_,)
-        Weights of the components, ``sizes / (n_samples + concentration_)``. They sum to less than 1. The rest is the
+        Weights of the clusters, ``sizes / (n_samples + concentration_)``. They sum to less than 1. The rest is the
         weight of components without fitted rows.
     components_ : ndarray of shape (n_components_, n_features) or list of ndarray
-        Posterior means of the category probabilities given the point partition. For categorical tables, an array of
-        shape (n_components_, n_categories) for each column.
+        Posterior means of the category probabilities of each cluster, given the point partition. For categorical
+        tables, an array of shape (n_components_, n_categories) for each column.
     typical_rows_ : ndarray of shape (n_components_,)
-        Indices of fitted rows: the row of each component with the highest density in it. Not set by `partial_fit`.
+        Indices of fitted rows: of the largest component of each cluster, the row with the highest density in it. Not
+        set by `partial_fit`.
     concentration_ : float
         Posterior mean of the concentration, or the given value.
     n_components_posterior_ : ndarray
-        Posterior probabilities of 0, 1, 2, ... components with rows, the shares of the draws. They overestimate a
-        finite number, see Notes.
+        Posterior probabilities of 0, 1, 2, ... clusters with rows, the shares of the draws. Those of components
+        overestimate a finite number, see Notes.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         As in :class:`DPMixture`: ``"log_joint"``, ``"n_components"``, ``"concentration"``, ``"weights"``,
-        ``"components"`` with the categories of all columns concatenated, and ``"labels"``.
+        ``"components"`` with the categories of all columns concatenated, ``"labels"`` and ``"component_clusters"``.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         The log joint density of every pass. It becomes flat in any mode; compare fits by `score` on held-out rows. Not
         set by `partial_fit`.

@@ -80,7 +80,7 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         return self.predict_proba(X)
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
-        """Posterior probabilities of the components given each row.
+        """Posterior probabilities of the components given each row, or of their clusters with a Dirichlet process.
 
         They are those at the estimate of the parameters; of a mixture of subspaces, those averaged over draws of the
         subspaces; of a Dirichlet process mixture, those given the point partition and that the row belongs to one of
@@ -103,7 +103,7 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         return self._at_estimate(self._read(X))[0]
 
     def predict(self, X: MatrixLike) -> np.ndarray:
-        """The most probable component of each row.
+        """The most probable component of each row, or the most probable cluster with a Dirichlet process.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         X : ndarray or csr_array of shape (n_samples, n_features)
             Rows. Multinomial rows have the numbers of tokens of random rows of `fit`. No cell is missing.
         labels : ndarray of shape (n_samples,)
-            Their components; -1 is a new one.
+            As those of `predict`; -1 is a new component.
 
         Raises
         ------

@@ -125,7 +125,7 @@ class ClustersOfComponents(SummarizesClusters):
         return joined(shares, self._component_clusters), log_density
 
     def co_clustering(self, X: MatrixLike | None = None) -> np.ndarray:
-        """Posterior probabilities that two rows belong to the same component.
+        """Posterior probabilities that two rows belong to the same cluster.
 
         Parameters
         ----------

@@ -128,55 +128,62 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        The point partition: among the partitions with no more components than the median of the draws, the one with
-        the smallest expected variation of information to the draws [3]_ that a greedy search finds. Components are in
-        order of decreasing size. Not set by `partial_fit`. With ``outliers=True`` rows that are outliers in more than
-        half of the draws have label -1.
+        Clusters of the fitted rows, ``component_clusters_[component_labels_]``, the largest first. Not set by
+        `partial_fit`. With ``outliers=True`` rows that are outliers in more than half of the draws have label -1.
+    component_labels_ : ndarray of shape (n_samples,)
+        Components of the fitted rows, the point partition: among the partitions with no more components than the median
+        of the draws, the one with the smallest expected variation of information to the draws [3]_ that a greedy search
+        finds. Components are in order of decreasing size. Not set by `partial_fit`.
+    component_clusters_ : ndarray of int
+        The cluster of each component of the point partition.
     n_components_ : int
-        Number of components of one partition, the point partition ``labels_``, and at most the median of
-        ``posterior_["n_components"]``. The posterior mode of the number, ``n_components_posterior_.argmax()``, is
-        often larger: draws also have small components that differ from draw to draw, which the point partition leaves
-        out. After `partial_fit`, the number of components with an expected size of at least half a row.
+        Number of clusters. With ``clusters="components"`` it is at most the median of ``posterior_["n_components"]``,
+        and often smaller than ``n_components_posterior_.argmax()``: draws also have small components that differ from
+        draw to draw, which the point partition leaves out. After `partial_fit`, the number of components with an
+        expected size of at least half a row.
     outlier_weight_ : float
         With ``outliers=True``: posterior mean of the probability that a row is an outlier; ``posterior_`` has the draws
         as ``"outlier_weight"``.
     weights_ : ndarray of shape (n_components_,)
-        Weights of the components, ``sizes / (n_samples + concentration_)``. They sum to less than 1. The rest is the
+        Weights of the clusters, ``sizes / (n_samples + concentration_)``. They sum to less than 1. The rest is the
         weight of components without fitted rows.
     components_ : ndarray of shape (n_components_, n_features) or list of ndarray
-        Posterior means of the expected row of each component, given the point partition. For "categorical", an array of
+        Posterior means of the expected row of each cluster, given the point partition. For "categorical", an array of
         category probabilities for each column, of shape (n_components_, n_categories). For
         :class:`~skmanifold.emissions.Columns`, a list with an array for each column.
     covariances_ : ndarray
-        Gaussian components only: posterior means of the covariances given the point partition, of shape
-        (n_components_, n_features, n_features), (n_features, n_features) if tied, or variances of shape
-        (n_components_, n_features).
+        Gaussian components only: posterior means of the covariances of the clusters, within and between their
+        components, given the point partition, of shape (n_components_, n_features, n_features), or variances of shape
+        (n_components_, n_features); (n_features, n_features) if tied and no components are merged.
     mean_directions_ : ndarray of shape (n_components_, n_features)
-        Von Mises-Fisher components only: directions of the sums of the rows of each component.
+        Von Mises-Fisher components only: directions of ``components_``.
     concentrations_ : ndarray of shape (n_components_,)
-        Von Mises-Fisher components only: posterior means of the concentrations given the point partition.
+        Von Mises-Fisher components only: posterior means of the concentrations given the point partition; of a cluster
+        with several components, the concentration whose mean cosine is the length of its row in ``components_``.
     typical_rows_ : ndarray of shape (n_components_,)
-        Indices of fitted rows: the row of each component with the highest density in it. Not set by `partial_fit`.
+        Indices of fitted rows: of the largest component of each cluster, the row with the highest density in it. Not
+        set by `partial_fit`.
     concentration_ : float
         Posterior mean of the concentration, or the given value.
     n_components_posterior_ : ndarray
-        Posterior probabilities of 0, 1, 2, ... components with rows, the shares of the draws. They overestimate a
-        finite number, see Notes.
+        Posterior probabilities of 0, 1, 2, ... clusters with rows, the shares of the draws. Those of components
+        overestimate a finite number, see Notes.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
-        Draws after burn-in: ``"log_joint"``, log p(X, partition | concentration); ``"n_components"``;
+        Draws after burn-in: ``"log_joint"``, log p(X, partition | concentration); ``"n_components"``, of components;
         ``"concentration"``; and, for as many draws as `max_draws_bytes` allows, ``"weights"``, ``"components"`` and,
         for Gaussians, ``"covariances"``, for directions ``"concentrations"`` (padded with NaN, the component with the
-        most rows first for "slice", else that with the largest weight) and ``"labels"``, which number the components of
-        the same draw: ``"weights"[..., k]`` and ``"components"[..., k, :]`` are of the component with label k. Those of
-        different draws do not correspond to each other. After `partial_fit`, there is no ``"log_joint"`` and there are
-        no ``"labels"``.
+        most rows first for "slice", else that with the largest weight), ``"component_clusters"``, the merged cluster of
+        each component (padded with -1), and ``"labels"``, which number the components of the same draw:
+        ``"weights"[..., k]`` and ``"components"[..., k, :]`` are of the component with label k. Those of different
+        draws do not correspond to each other. After `partial_fit`, there are no ``"log_joint"``, ``"labels"`` and
+        ``"component_clusters"``.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
         The log joint density of every pass. It becomes flat in any mode; compare fits by `score` on held-out rows. Not
         set by `partial_fit`.
     n_categories_ : ndarray of shape (n_features_in_,)
         "categorical" only: number of categories of each column.
     named_blocks_ : Bunch
-        :class:`~skmanifold.emissions.Columns` only: the fitted attributes of each block, by its name.
+        :class:`~skmanifold.emissions.Columns` only: attributes of the components in each block, by its name.
     categories_ : list of ndarray or None
         :class:`~skmanifold.emissions.Columns` only: the categories of each column, None for numbers.
     emission_ : BaseEmission
@@ -203,8 +210,8 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     the posterior does not concentrate at the true number, however many rows there are [4]_. Superfluous components are
     small. Evaluate a fit by `score` on held-out rows.
 
-    Clusters of rows are not always clusters of the emission: a group whose shape is not Gaussian is described by
-    several Gaussian components.
+    Components are not always groups of rows: a group whose shape is not Gaussian is described by several Gaussian
+    components, which `clusters` merges by default.
 
     The number of Gaussian components depends on the prior of means and covariances. Hyperparameters of
     :class:`~skmanifold.emissions.Gaussian` that are None are learned before sampling, by maximum marginal likelihood

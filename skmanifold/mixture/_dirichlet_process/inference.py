@@ -203,11 +203,10 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
         xarray.DataTree
             Group ``posterior`` contains ``n_components``, ``concentration``, ``weights`` with an axis ``rank`` (NaN
             beyond the components of a draw), and the number of weights ``n_active``. It is ``n_components`` of the
-            same draw, plus the components without rows that samplers by minibatches have; ``n_components_`` is that of
-            the point partition. ``sample_stats`` contains the log joint density as ``lp``. If
-            `max_draws_bytes` limits the number of complete draws, ``weights`` and ``n_active`` are in a group
-            ``posterior_thinned``, whose coordinate ``draw`` has their indices. Axes are ``chain``, ``draw`` and
-            ``rank``.
+            same draw, plus the components without rows that samplers by minibatches have. ``sample_stats`` contains the
+            log joint density as ``lp``. If `max_draws_bytes` limits the number of complete draws, ``weights`` and
+            ``n_active`` are in a group ``posterior_thinned``, whose coordinate ``draw`` has their indices. Axes are
+            ``chain``, ``draw`` and ``rank``.
 
         Raises
         ------
