@@ -51,7 +51,7 @@ print(animals.head())
 # Clusters
 # --------
 # Each block of columns has its own emission. Length and weight share a covariance matrix. A row
-# without a cell is clustered by its other cells. Rows with few cells lie between two species, which
+# without a cell is clustered by its other cells. With so few cells two of the species overlap, and
 # would be merged into one cluster, so we use the components as clusters.
 
 emission = Columns(

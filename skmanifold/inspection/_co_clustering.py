@@ -159,7 +159,7 @@ def _drawn_labels(estimator: Any) -> np.ndarray:
     labels = estimator.posterior_.get("labels")
     if labels is None or labels.shape[1] == 0:
         raise ValueError("No draws of the labels of rows were kept: pass X.")
-    return labels.reshape(-1, labels.shape[-1])
+    return estimator._drawn_partitions
 
 
 def _in_order(similarity: np.ndarray, labels: np.ndarray) -> np.ndarray:

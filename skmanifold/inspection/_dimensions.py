@@ -90,7 +90,7 @@ class DimensionPosteriorDisplay:
         check_estimator(cls, estimator, (*counted, SubspaceMixture, SubspaceClassifier), what)
         if isinstance(estimator, counted):
             has_topics = isinstance(estimator, (OrthogonalSphericalAdmixture, HDPAdmixture))
-            noun = "topics" if has_topics else "components"
+            noun = "topics" if has_topics else "clusters"
             rows = np.asarray(estimator.n_components_posterior_)[np.newaxis]
             return cls(probabilities=rows, names=[noun], value_name=f"number of {noun}").plot(ax=ax)
         if isinstance(estimator, SubspaceMixture):

@@ -429,7 +429,10 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
             family = family.with_ranges(rows)
             clusters = family.clusters(rows)
         fitted = {"_family": family, "emission_": emission, "_fitted_on_sparse": is_sparse(X)}
-        return RowsToPartition(clusters, start, fitted | {name: vars(self)[name] for name in emission.stores})
+        may_lack = self._emission_kind.allows_missing and not is_sparse(X) and hasattr(rows, "cells")
+        n_missing = np.isnan(rows.cells()).sum(axis=1) if may_lack else np.zeros(1, int)
+        known = fitted | {name: vars(self)[name] for name in emission.stores}
+        return RowsToPartition(clusters, start, known, n_missing if n_missing.any() else None)
 
     def _bound(self, emission: Any, rows: Any) -> Any:
         """The family of rows."""

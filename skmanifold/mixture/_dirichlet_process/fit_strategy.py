@@ -102,6 +102,7 @@ def _n_components(state: StreamState) -> int:
 
 _ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
 _MOST_ROWS, _ROWS_OF_DRAW = 20_000, 2000  # from which components of the estimate, and of a draw, are merged
+_LEAST_SEEN = 0.25  # share of the rows from which components are merged: those with the fewest missing cells
 _MOST_SHARE = 0.5  # of the draws in which a row is an outlier, if it is none in the point partition
 _MAX_PARTITIONS = 200  # number of drawn partitions that the point estimate is compared with
 _MAX_TABLE_BYTES = 4 << 30  # of the parameters of the components
@@ -114,6 +115,7 @@ class RowsToPartition(NamedTuple):
     clusters: Family
     start: Start
     known: dict[str, Any]
+    n_missing: np.ndarray | None = None  # missing cells of each row, if there are some
 
     def model(self, mixture: Any, workers: Workers, most_batches: int) -> DPModel:
         """The model with the settings of the estimator, and at most so many minibatches by default."""
@@ -177,7 +179,8 @@ class PartitionFit(FitStrategy):
         nearest = point_estimate(fitted, model, workers)
         final = {**fitted, **nearest}
         rows = _find_typical_rows(final["_estimate"], model.clusters, final["component_labels_"], workers)
-        merges = _find_merges(final, rows, model, workers) if len(_drawn_labels(fitted, model)) else {}
+        has_draws = len(_drawn_labels(fitted, model)) > 0
+        merges = _find_merges(final, rows, self.data.n_missing, model, workers) if has_draws else {}
         return {**nearest, "_typical_rows": rows, **merges}
 
     def _concentration(self, state: Any) -> float:
@@ -308,8 +311,15 @@ def _find_typical_rows(summary: PartitionDraw, clusters: Family, labels: np.ndar
     return typical_rows(of_own, labels, len(summary.statistics.sizes))
 
 
-def _find_merges(final: dict[str, Any], typical: np.ndarray, model: DPModel, workers: Workers) -> dict[str, Any]:
-    """Clusters of the components of each draw, and merges of those of the estimate, as fitted attributes."""
+def _find_merges(
+    final: dict[str, Any], typical: np.ndarray, n_missing: np.ndarray | None, model: DPModel, workers: Workers
+) -> dict[str, Any]:
+    """Clusters of the components of each draw, and merges of those of the estimate, as fitted attributes.
+
+    They are found from the rows with the fewest missing cells: the log odds of others are near zero, also if the groups
+    are far apart.
+    """
+    is_seen = True if n_missing is None else n_missing <= np.quantile(n_missing, _LEAST_SEEN, method="higher")
     posterior, draws, labels = final["_posterior"], _drawn_labels(final, model), final["component_labels_"]
     alone, n_padded = apart(draws), posterior["weights"].shape[-1]
 
@@ -317,7 +327,7 @@ def _find_merges(final: dict[str, Any], typical: np.ndarray, model: DPModel, wor
         """The cluster of each component of a draw; -1 for one without rows."""
         used, first = np.unique(drawn, return_index=True)
         used, first = used[used != OUTLIER], first[used != OUTLIER]
-        chosen = np.union1d(_some(drawn, _ROWS_OF_DRAW), first)
+        chosen = np.union1d(_some((drawn != OUTLIER) & is_seen, _ROWS_OF_DRAW), first)
         terms = draw.log_terms(model.clusters.subset(chosen), workers)[:, used]
         clusters = np.full(n_padded, -1, np.int32)
         clusters[used] = merge_draw(np.searchsorted(used, drawn[chosen]), alone[:, chosen], terms)
@@ -326,7 +336,7 @@ def _find_merges(final: dict[str, Any], typical: np.ndarray, model: DPModel, wor
     clusters = np.array([merged(*pair) for pair in zip(draws, final["_draws"], strict=True)])
     numbers = clusters.max(axis=1) + 1
     most_frequent = int(np.bincount(numbers).argmax())
-    chosen = np.union1d(_some(labels, _MOST_ROWS), typical)
+    chosen = np.union1d(_some((labels != OUTLIER) & is_seen, _MOST_ROWS), typical)
     partitions = clusters_of(clusters, draws[:, chosen])[numbers == most_frequent]
     nearest = point_partition(apart(partitions), max_components=most_frequent, n_jobs=workers.n_workers)
     terms = final["_estimate"].log_terms(model.clusters.subset(chosen), workers)[:, :-1]
@@ -335,10 +345,10 @@ def _find_merges(final: dict[str, Any], typical: np.ndarray, model: DPModel, wor
     return {"_merges": merges, "_posterior": {**posterior, "component_clusters": shaped}}
 
 
-def _some(labels: np.ndarray, n_rows: int) -> np.ndarray:
-    """At most so many rows, evenly spaced, that are no outliers."""
-    rows = np.flatnonzero(labels != OUTLIER)
-    return rows[:: -(-len(rows) // n_rows)]
+def _some(are_candidates: np.ndarray, n_rows: int) -> np.ndarray:
+    """At most so many of the rows, evenly spaced."""
+    rows = np.flatnonzero(are_candidates)
+    return rows[:: max(1, -(-len(rows) // n_rows))]
 
 
 def passes_of(mixture: Any, sampler: BaseSampler) -> BaseSampler:
