@@ -208,8 +208,8 @@ print(table.round(1).to_string())
 # %%
 # The directions of strong reactions have smaller errors than those of weak ones. So a shape has
 # components of different concentration, of which most are merged. Only the strongest periods and
-# steps are clusters of their own. The weakest reactions are in the wide cluster, because errors hide
-# their shapes. The mean directions show which clusters have the same shape:
+# steps are clusters of their own. The weakest reactions are in the wide cluster, because errors
+# hide their shapes. The mean directions show which clusters have the same shape:
 
 cosines = weak.mean_directions_ @ normalize(directions[:5] @ to_coordinates).T
 best = cosines.argmax(axis=1)

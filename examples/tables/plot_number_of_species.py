@@ -174,6 +174,6 @@ plt.show()
 # to use. On both scales the average over the posterior predicts them better than the single mixture
 # that BIC chooses.
 #
-# In short: report the number of clusters, with its probability; report who belongs together; compare
-# scales, priors and covariances by the score of new rows; and do not call clusters species without
-# other evidence.
+# In short: report the number of clusters, with its probability; report who belongs together;
+# compare scales, priors and covariances by the score of new rows; and do not call clusters species
+# without other evidence.

@@ -51,7 +51,6 @@ class Purpose:
     SPLIT_MERGE = 19
     RELABEL = 20
     COMPONENTS = 21
-    OUTLIERS = 22
 
     # Names that were added later; their numbers are those that the same draws had before
     SUBSAMPLE = 5
@@ -67,6 +66,7 @@ class Purpose:
     DIRECTION = 9
     JUMP = 9
     MOMENTUM = 9
+    OUTLIERS = 9
     PILOT = 9
     ROW_SUMS = 9
     TUNING = 9

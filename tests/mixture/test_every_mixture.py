@@ -53,7 +53,7 @@ def _cases():
         for emission, name in (("multinomial", "tokens"), ("categorical", "codes")):
             cases[f"{name}-{sampler}"] = DPCategoricalMixture(emission, sampler=sampler, init=LABELS, **SHORT)
     for name, emission in {"gaussian": "gaussian", "poisson": "poisson", "spikes": Spikes(Gaussian())}.items():
-        cases[f"{name}-process"] = DPMixture(emission, init=LABELS, **SHORT)
+        cases[f"{name}-process"] = DPMixture(emission, init=LABELS, clusters="components", **SHORT)
         for sampler in ExponentialFamilyMixture._samplers:
             cases[f"{name}-{sampler}"] = ExponentialFamilyMixture(3, emission=emission, sampler=sampler, **SHORT)
     cases["multinomial-gibbs"] = ExponentialFamilyMixture(3, emission="multinomial", sampler="gibbs", **SHORT)

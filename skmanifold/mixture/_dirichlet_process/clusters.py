@@ -19,7 +19,7 @@ from ...utils._threads import Workers
 from ...utils._typing import MatrixLike
 from .._cluster_summary import SummarizesClusters
 from .._memberships import ParameterDraw, PartitionDraw
-from .._merging import Merges, clusters_of, joined
+from .._merging import clusters_of, joined
 from .._scores import to_shares
 from .outliers import OUTLIER, apart
 
@@ -34,9 +34,9 @@ class ClustersOfComponents(SummarizesClusters):
 
     clusters: str | int
     component_labels_: np.ndarray
-    _typical_rows: np.ndarray
+    _typical_rows: np.ndarray | None
     _estimate: PartitionDraw
-    _merges: Merges
+    _merges: Any
     _stream: Any
 
     if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class ClustersOfComponents(SummarizesClusters):
 
     @property
     def _is_merged(self) -> bool:
-        return self.clusters != "components" and "_merges" in vars(self)
+        return self.clusters != "components" and getattr(self, "_merges", None) is not None
 
     @property
     def labels_(self) -> np.ndarray:  # type: ignore[override]
@@ -80,6 +80,8 @@ class ClustersOfComponents(SummarizesClusters):
     @property
     def typical_rows_(self) -> np.ndarray:  # type: ignore[override]
         """The typical row of the largest component of each cluster, of shape (n_components_,)."""
+        if self._typical_rows is None:
+            raise AttributeError("Typical rows are not known before the end of a fit.")
         return self._typical_rows[np.unique(self.component_clusters_, return_index=True)[1]]
 
     @property
@@ -206,7 +208,7 @@ class ClustersOfComponents(SummarizesClusters):
             were kept.
         """
         check_is_fitted(self)
-        if "_merges" not in vars(self):
+        if getattr(self, "_merges", None) is None:
             raise ValueError("No draws of the labels were kept, from which components are merged.")
         if clusters not in ("merged", "components"):
             check_scalar(clusters, "clusters", Integral, min_val=1, max_val=len(self._merges.pairs) + 1)

@@ -171,7 +171,8 @@ class PartitionFit(FitStrategy):
         records = records or [self._record(chain, True) for chain in chains]
         best = chains[best_chain(chains)]
         labels, concentration = compact(best.state.latents), self._concentration(best.state)
-        fitted = {**self.known, "_draws": [record["_draw"] for record in records]}
+        of_end = {"_merges": None, "_typical_rows": None}  # not those of an earlier fit
+        fitted = {**self.known, **of_end, "_draws": [record["_draw"] for record in records]}
         return {**fitted, **_partition_attributes(best.model, labels, concentration)}
 
     def finish(self, fitted: dict[str, Any], model: DPModel, workers: Workers) -> dict[str, Any]:

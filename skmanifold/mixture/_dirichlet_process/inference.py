@@ -73,7 +73,7 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
     concentration_prior: ArrayLike
     _fitted_on_sparse: Saved[bool]
     _estimate: Saved[PartitionDraw]  # of the point partition
-    _merges: Lacking[Merges]  # of its components, after a fit that kept draws of the labels
+    _merges: Lacking[Merges | None]  # of its components, after a fit that kept draws of the labels
     _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
     _stream: Saved[MixtureStream | None]  # after `partial_fit`, in place of the draws of a fit
     _draws: Lacking[list[PartitionDraw | ParameterDraw]]
@@ -82,7 +82,7 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
     _states: Lacking[list[Annotated[StochasticSliceState, counted_by(n_used)]] | None]
     concentration_: Annotated[float, Real(above=0, high=MOST_CONCENTRATED)]
     # Not known before the end of a fit
-    _typical_rows: Lacking[Annotated[np.ndarray, index("n_typical", below="n_rows")]]  # of components
+    _typical_rows: Lacking[Annotated[np.ndarray, index("n_typical", below="n_rows")] | None]  # of components
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         learned, stream = vars(self), self._stream
@@ -101,7 +101,7 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
             return "has labels of other components"
         if not self._has_outliers and self.__dict__.get("component_labels_", np.zeros(1)).min() == OUTLIER:
             return "has outliers, but no weight of these"
-        if sizes.get("n_typical", K) != K or ("_merges" in learned and len(self._merges.pairs) + 1 != K):
+        if sizes.get("n_typical", K) != K or (learned.get("_merges") is not None and len(self._merges.pairs) + 1 != K):
             return "has another number of components"
         return super()._disagreement(sizes)
 

@@ -172,7 +172,7 @@ def test_co_clustering_says_what_to_do_without_draws():
 
 
 def test_a_matrix_of_pairs_beyond_the_memory_limit_is_refused(monkeypatch):
-    monkeypatch.setattr("skmanifold.mixture._dirichlet_process.inference._MAX_DENSE_BYTES", 8 * 59**2)
+    monkeypatch.setattr("skmanifold.mixture._dirichlet_process.clusters._MAX_DENSE_BYTES", 8 * 59**2)
     with pytest.raises(ValueError, match="co_clustering of 60 rows would take"):
         small_fit("categorical").co_clustering(small_table())
     assert small_fit("categorical").co_clustering(small_table()[:59]).shape == (59, 59)

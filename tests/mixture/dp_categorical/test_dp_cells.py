@@ -56,7 +56,8 @@ def test_missing_codes_are_filled_by_probable_or_drawn_ones(sampler, method):
 
 def test_cells_and_summaries_are_those_of_the_process_mixture():
     X, settings = small_table(), {"init": np.arange(60) % 5, "max_iter": 8, "random_state": 0}
-    preset, mixture = (kind(Categorical(0.5), **settings).fit(X) for kind in (DPCategoricalMixture, DPMixture))
+    kinds = DPCategoricalMixture, DPMixture
+    preset, mixture = (kind(Categorical(0.5), clusters="components", **settings).fit(X) for kind in kinds)
     assert preset.impute(X).tobytes() == mixture.impute(X).tobytes()
     pd.testing.assert_frame_equal(preset.cluster_summary().clusters, mixture.cluster_summary().clusters)
     imputer = MixtureImputer(DPCategoricalMixture("categorical", **settings)).fit(X)
