@@ -64,13 +64,16 @@ class _Merging:
         self.terms, self.labels = terms.T.copy(), labels.copy()
         self.clusters, self.alive = np.arange(K), np.ones(K, bool)  # a cluster has the number of one of its components
 
-    def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """All pairs of clusters, their overlaps, and how much log odds are lost if they are merged."""
+    def overlaps(self, i: np.ndarray | int, j: np.ndarray) -> np.ndarray:
+        """Overlaps of pairs of clusters."""
+        return self.together[i, j] / np.minimum(self.sizes[i], self.sizes[j])
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All pairs of clusters, and how much log odds are lost if they are merged."""
         alive = np.flatnonzero(self.alive)
         first, second = np.nonzero(np.tri(len(alive), k=-1, dtype=bool).T)
         i, j = alive[first], alive[second]
-        overlaps = self.together[i, j] / np.minimum(self.sizes[i], self.sizes[j])
-        return i, j, overlaps, np.minimum(self.n_rows[i], self.n_rows[j]) * self.apart[i, j]
+        return i, j, np.minimum(self.n_rows[i], self.n_rows[j]) * self.apart[i, j]
 
     def merge(self, a: int, b: int) -> None:
         """Merge two clusters."""
@@ -105,26 +108,28 @@ def merge_draw(labels: np.ndarray, draws: np.ndarray, terms: np.ndarray) -> np.n
     The pair with the largest overlap is merged until no pair that overlaps is without a valley. Then small clusters are
     merged with those for which the fewest log odds are lost.
     """
-    merging, valleys = _Merging(labels, draws, terms), {}
+    merging = _Merging(labels, draws, terms)
     n_least, share = _LEAST_SIZE
     least = min(n_least, share * len(labels))
+    every = np.arange(terms.shape[1])
+    left = np.triu(merging.overlaps(every[:, np.newaxis], every), 1)  # zero for pairs that are not merged
     while np.count_nonzero(merging.alive) > 1:
-        i, j, overlaps, costs = merging.pairs()
-        order = np.argsort(-overlaps, kind="stable")
-        for best in order[overlaps[order] >= _LEAST_OVERLAP]:
-            pair = i[best], j[best]
-            if pair not in valleys:
-                valleys[pair] = merging.valley(*pair)
-            if valleys[pair] < _LEAST_VALLEY:
-                break
+        a, b = np.unravel_index(left.argmax(), left.shape)
+        if left[a, b] >= _LEAST_OVERLAP:
+            if merging.valley(a, b) >= _LEAST_VALLEY:
+                left[a, b] = 0.0
+                continue
         else:
+            i, j, costs = merging.pairs()
             is_small = np.minimum(merging.n_rows[i], merging.n_rows[j]) < least
             if not is_small.any():
                 break
             best = np.argmin(np.where(is_small, costs, np.inf))
-            pair = i[best], j[best]
-        merging.merge(*pair)
-        valleys = {other: valley for other, valley in valleys.items() if not {*pair} & {*other}}
+            a, b = i[best], j[best]
+        merging.merge(a, b)
+        left[b] = left[:, b] = 0.0
+        of_merged = merging.overlaps(a, every) * merging.alive
+        left[a, a + 1 :], left[:a, a] = of_merged[a + 1 :], of_merged[:a]
     return np.unique(merging.clusters, return_inverse=True)[1]
 
 
@@ -139,9 +144,10 @@ def merge_components(labels: np.ndarray, draws: np.ndarray, nearest: np.ndarray,
     np.add.at(common, (labels, nearest), 1)
     wanted, numbers, found, n_chosen = common.argmax(axis=1), np.arange(K), [], 0
     for step in range(K - 1):
-        i, j, overlaps, costs = merging.pairs()
+        i, j, costs = merging.pairs()
         is_wanted = wanted[i] == wanted[j]
         n_chosen += is_wanted.any()
+        overlaps = merging.overlaps(i, j)
         best = np.where(is_wanted, overlaps, -1.0).argmax() if is_wanted.any() else costs.argmin()
         a, b = i[best], j[best]
         found.append((numbers[a], numbers[b], overlaps[best]))
@@ -149,6 +155,13 @@ def merge_components(labels: np.ndarray, draws: np.ndarray, nearest: np.ndarray,
         numbers[a] = K + step
     pairs, overlaps = np.array([pair for *pair, _ in found], np.int64), np.array([each for *_, each in found])
     return Merges(pairs.reshape(-1, 2), overlaps, int(n_chosen))
+
+
+def followed(labels: np.ndarray, clusters: np.ndarray, n_labels: int) -> np.ndarray:
+    """The cluster of most rows of each component, (n_labels,); -1 if it has none. Rows with -1 are left out."""
+    own, both = np.zeros((n_labels, max(1, clusters.max() + 1))), (labels >= 0) & (clusters >= 0)
+    np.add.at(own, (labels[both], clusters[both]), 1)
+    return np.where(own.any(axis=1), own.argmax(axis=1), -1)
 
 
 def clusters_of(clusters: np.ndarray, labels: np.ndarray) -> np.ndarray:

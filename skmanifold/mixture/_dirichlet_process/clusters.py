@@ -19,7 +19,7 @@ from ...utils._threads import Workers
 from ...utils._typing import MatrixLike
 from .._cluster_summary import SummarizesClusters
 from .._memberships import ParameterDraw, PartitionDraw
-from .._merging import clusters_of, joined
+from .._merging import clusters_of, followed, joined
 from .._scores import to_shares
 from .outliers import OUTLIER, apart
 
@@ -88,7 +88,9 @@ class ClustersOfComponents(SummarizesClusters):
     def n_components_posterior_(self) -> np.ndarray:
         """Posterior probabilities of 0, 1, ... clusters with rows, of shape (largest drawn number + 1,)."""
         check_is_fitted(self)
-        drawn = self._drawn_clusters.max(axis=-1) + 1 if self._is_merged else self.posterior_["n_components"]
+        drawn = self.posterior_["n_components"]
+        if self._is_merged:
+            drawn = np.array([len(np.unique(own[own >= 0])) for own in self._drawn_clusters])
         return posterior_of_number(drawn, self.n_components_)
 
     @property
@@ -108,12 +110,8 @@ class ClustersOfComponents(SummarizesClusters):
         clusters = clusters.reshape(-1, clusters.shape[-1])
         if self.clusters == "merged":
             return clusters
-        followed, estimated = np.full_like(clusters, -1), self.labels_
-        for own, labels in zip(followed, drawn.reshape(-1, drawn.shape[-1]), strict=True):
-            common, both = np.zeros((labels.max() + 1, self.n_components_)), (labels >= 0) & (estimated >= 0)
-            np.add.at(common, (labels[both], estimated[both]), 1)
-            own[: len(common)] = np.where(common.any(axis=1), common.argmax(axis=1), -1)
-        return followed
+        labels, estimated = drawn.reshape(-1, drawn.shape[-1]), self.labels_
+        return np.stack([followed(own, estimated, clusters.shape[1]) for own in labels])
 
     @property
     def _drawn_partitions(self) -> np.ndarray:

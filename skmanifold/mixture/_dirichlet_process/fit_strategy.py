@@ -27,7 +27,7 @@ from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._conditions import Condition, Integer, Length, Sizes
 from ...utils._threads import Workers, split_range
 from .._memberships import ParameterDraw, PartitionDraw, arrays_of, draw_store, partition_draw
-from .._merging import clusters_of, merge_components, merge_draw
+from .._merging import clusters_of, followed, merge_components, merge_draw
 from .._scores import typical_rows
 from .model import DPModel, Start
 from .outliers import OUTLIER, SliceWithOutliers, apart, compact, log_weights_given, without_outliers
@@ -102,6 +102,7 @@ def _n_components(state: StreamState) -> int:
 
 _ROWS_AT_ONCE = 1 << 16  # tens of megabytes of log densities
 _MOST_ROWS, _ROWS_OF_DRAW = 20_000, 2000  # from which components of the estimate, and of a draw, are merged
+_LEAST_MERGED, _MOST_MERGED, _COMPONENTS_MERGED = 5, 50, 1200  # draws of all chains, and components of these together
 _LEAST_SEEN = 0.25  # share of the rows from which components are merged: those with the fewest missing cells
 _MOST_SHARE = 0.5  # of the draws in which a row is an outlier, if it is none in the point partition
 _MAX_PARTITIONS = 200  # number of drawn partitions that the point estimate is compared with
@@ -318,7 +319,8 @@ def _find_merges(
     """Clusters of the components of each draw, and merges of those of the estimate, as fitted attributes.
 
     They are found from the rows with the fewest missing cells: the log odds of others are near zero, also if the groups
-    are far apart.
+    are far apart. Of many draws some are merged; a component of another has the cluster that most of its rows have in
+    the last of these.
     """
     is_seen = True if n_missing is None else n_missing <= np.quantile(n_missing, _LEAST_SEEN, method="higher")
     posterior, draws, labels = final["_posterior"], _drawn_labels(final, model), final["component_labels_"]
@@ -334,16 +336,25 @@ def _find_merges(
         clusters[used] = merge_draw(np.searchsorted(used, drawn[chosen]), alone[:, chosen], terms)
         return clusters
 
-    clusters = np.array([merged(*pair) for pair in zip(draws, final["_draws"], strict=True)])
+    n_chains, n_draws = posterior["labels"].shape[:2]
+    n_merged = max(_LEAST_MERGED, min(_MOST_MERGED, _COMPONENTS_MERGED // n_padded))
+    are_merged = np.tile(np.arange(n_draws) % -(-n_chains * n_draws // n_merged) == 0, n_chains)
+    clusters = np.empty((len(draws), n_padded), np.int32)
+    for i, (drawn, draw) in enumerate(zip(draws, final["_draws"], strict=True)):
+        if are_merged[i]:
+            clusters[i] = merged(drawn, draw)
+            of_rows = clusters_of(clusters[i], drawn)
+        else:
+            clusters[i] = followed(drawn, of_rows, n_padded)
     numbers = clusters.max(axis=1) + 1
-    most_frequent = int(np.bincount(numbers).argmax())
+    most_frequent = int(np.bincount(numbers[are_merged]).argmax())
     chosen = np.union1d(_some((labels != OUTLIER) & is_seen, _MOST_ROWS), typical)
-    partitions = clusters_of(clusters, draws[:, chosen])[numbers == most_frequent]
+    partitions = clusters_of(clusters, draws[:, chosen])[are_merged & (numbers == most_frequent)]
     nearest = point_partition(apart(partitions), max_components=most_frequent, n_jobs=workers.n_workers)
     terms = final["_estimate"].log_terms(model.clusters.subset(chosen), workers)[:, :-1]
     merges = merge_components(labels[chosen], alone[:, chosen], nearest, terms)
-    shaped = clusters.reshape(*posterior["labels"].shape[:2], n_padded)
-    return {"_merges": merges, "_posterior": {**posterior, "component_clusters": shaped}}
+    clusters = clusters.reshape(n_chains, n_draws, n_padded)
+    return {"_merges": merges, "_posterior": {**posterior, "component_clusters": clusters}}
 
 
 def _some(are_candidates: np.ndarray, n_rows: int) -> np.ndarray:
