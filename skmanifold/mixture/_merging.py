@@ -114,7 +114,7 @@ def merge_draw(labels: np.ndarray, draws: np.ndarray, terms: np.ndarray) -> np.n
     every = np.arange(terms.shape[1])
     left = np.triu(merging.overlaps(every[:, np.newaxis], every), 1)  # zero for pairs that are not merged
     while np.count_nonzero(merging.alive) > 1:
-        a, b = np.unravel_index(left.argmax(), left.shape)
+        a, b = divmod(int(left.argmax()), len(left))
         if left[a, b] >= _LEAST_OVERLAP:
             if merging.valley(a, b) >= _LEAST_VALLEY:
                 left[a, b] = 0.0
@@ -125,7 +125,7 @@ def merge_draw(labels: np.ndarray, draws: np.ndarray, terms: np.ndarray) -> np.n
             if not is_small.any():
                 break
             best = np.argmin(np.where(is_small, costs, np.inf))
-            a, b = i[best], j[best]
+            a, b = int(i[best]), int(j[best])
         merging.merge(a, b)
         left[b] = left[:, b] = 0.0
         of_merged = merging.overlaps(a, every) * merging.alive

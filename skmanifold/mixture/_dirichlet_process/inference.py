@@ -96,12 +96,12 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
                 return problem
         if not all(self._matches_samplers(state.position) for state in states):
             return "has states that are not of its sampler"
-        K = len(self._estimate.statistics.sizes)
+        K, merges = len(self._estimate.statistics.sizes), learned.get("_merges")
         if "component_labels_" in learned and self.component_labels_.max(initial=-1) >= K:
             return "has labels of other components"
         if not self._has_outliers and self.__dict__.get("component_labels_", np.zeros(1)).min() == OUTLIER:
             return "has outliers, but no weight of these"
-        if sizes.get("n_typical", K) != K or (learned.get("_merges") is not None and len(self._merges.pairs) + 1 != K):
+        if sizes.get("n_typical", K) != K or (merges is not None and len(merges.pairs) + 1 != K):
             return "has another number of components"
         return super()._disagreement(sizes)
 
