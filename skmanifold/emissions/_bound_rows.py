@@ -14,6 +14,7 @@ from ..utils._parameters import offers
 from ..utils._threads import Workers, split_range
 from ..utils._typing import available_if
 from ._dense_rows import DenseRows
+from ._outliers import MayBeOutliers
 from ._protocols import HasKernels
 from ._statistics import count_rows, move_rows, occupied, selected, with_labels, without_rows
 from .kernels import add_predictive, clear_sides, refresh_posterior
@@ -32,7 +33,7 @@ class StartEffort(NamedTuple):
     least_size: float = 0.0  # relative to the average: a last round is tried with and without smaller clusters; 0: none
 
 
-class BoundRows:
+class BoundRows(MayBeOutliers):
     """Base class of `Family`: the rows to which `clusters` has bound a family, as Dirichlet process mixtures use them.
 
     A bound family is a copy with `rows`, `n_rows`, `log_base`, and `data`, by whose type the kernels are chosen.
@@ -510,59 +511,6 @@ class BoundRows:
         workers : Workers
         """
         self.add_log_predictive(self.no_statistics(1), out, workers)
-
-    # Rows of no cluster, which are outliers
-
-    def with_ranges(self, rows: Any) -> Self:
-        """The family with the ranges of these rows, if the density of outliers depends on them.
-
-        Parameters
-        ----------
-        rows : object
-
-        Returns
-        -------
-        family : Family
-        """
-        return self
-
-    def add_log_broad(self, out: np.ndarray, workers: Workers) -> None:
-        """Add to `out`, (n_rows, 1), the log density of these rows if they are outliers; by default that of a new row.
-
-        Parameters
-        ----------
-        out : ndarray of shape (n_rows, 1)
-        workers : Workers
-        """
-        self.add_log_predictive(self.no_statistics(1), out, workers)
-
-    def spread_in_cells(self, statistics: Any, rows: np.ndarray, key: np.uint64) -> Any:
-        """Statistics with numbers of these rows within their cells that are drawn from uniform distributions.
-
-        Parameters
-        ----------
-        statistics : NamedTuple
-        rows : ndarray of shape (n,), int64
-        key : uint64
-
-        Returns
-        -------
-        statistics : NamedTuple
-        """
-        return statistics
-
-    def exact(self, statistics: Any) -> Self:
-        """The rows with their numbers within cells, those of the statistics, as exact numbers.
-
-        Parameters
-        ----------
-        statistics : NamedTuple
-
-        Returns
-        -------
-        family : Family
-        """
-        return self
 
     def _add_by_ranges(self, add: Callable[..., None], out: np.ndarray, workers: Workers) -> None:
         """Add log densities with ``add(first, stop, out[first:stop])`` for ranges of rows, and the rows' base."""
