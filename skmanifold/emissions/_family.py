@@ -301,13 +301,12 @@ class Family(BoundRows):
 
 
 def averaged(attributes: dict[str, Any], shares: np.ndarray | None) -> dict[str, Any]:
-    """Attributes of clusters that are means over their components, with `shares`, (n_clusters, K), of these."""
+    """Attributes of clusters: ``components_`` are means over components, with `shares`, (n_clusters, K), of these."""
     if shares is None:
         return attributes
-    return {
-        name: [shares @ column for column in of_each] if isinstance(of_each, list) else shares @ of_each
-        for name, of_each in attributes.items()
-    }
+    of_each = attributes["components_"]
+    means = [shares @ column for column in of_each] if isinstance(of_each, list) else shares @ of_each
+    return {**attributes, "components_": means}
 
 
 def rows_for(family: Any, rows: Any) -> Any:

@@ -57,6 +57,8 @@ def test_groups_of_codes_are_clusters():
     y = np.repeat([0, 1, 2], [150, 100, 60])
     X = (rng.random((310, 30)) < rng.choice([0.15, 0.85], (3, 30))[y]).astype(int)
     assert adjusted_rand_score(y, DPMixture("bernoulli", random_state=0).fit_predict(X)) > 0.9
+    whole = DPMixture("categorical", max_iter=10, random_state=0).fit(X).merge_components(1)
+    np.testing.assert_allclose(np.concatenate(whole.components_)[:, 1], X.mean(axis=0), atol=0.05)
 
 
 def test_all_methods_describe_the_same_clusters():
