@@ -122,7 +122,7 @@ class ClustersOfComponents(SummarizesClusters):
 
     def _at_estimate(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
         shares, log_density = super()._at_estimate(rows)
-        return joined(shares, self._component_clusters), log_density
+        return joined(shares, self._component_clusters) if self._is_merged else shares, log_density
 
     def co_clustering(self, X: MatrixLike | None = None) -> np.ndarray:
         """Posterior probabilities that two rows belong to the same cluster.

@@ -130,7 +130,8 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
         if not self._has_outliers:
             raise AttributeError("outlier_weight_ needs a fit with outliers=True.")
         drawn = self._posterior["outlier_weight"]
-        return float(drawn.mean()) if drawn.size else weight_given(np.sum(self.labels_ == OUTLIER), len(self.labels_))
+        labels = self.component_labels_
+        return float(drawn.mean()) if drawn.size else weight_given(np.sum(labels == OUTLIER), len(labels))
 
     @property
     def _has_outliers(self) -> bool:
@@ -164,8 +165,9 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
             return self._with_outliers(rows)[1] if self._has_outliers else np.zeros(rows.n_rows)
         if "component_labels_" not in vars(self):
             raise ValueError("The rows of partial_fit were not kept: pass X.")
-        drawn = self._posterior.get("labels", self.labels_).reshape(-1, len(self.labels_))
-        return np.mean((drawn if len(drawn) else self.labels_[np.newaxis]) == OUTLIER, axis=0)
+        labels = self.component_labels_
+        drawn = self._posterior.get("labels", labels).reshape(-1, len(labels))
+        return np.mean((drawn if len(drawn) else labels[np.newaxis]) == OUTLIER, axis=0)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """The most probable cluster of each row, or -1 if it is an outlier.
@@ -180,8 +182,9 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
             Indices into ``weights_``; after a fit with ``outliers=True`` -1 for rows whose `outlier_proba` is above
             1/2.
         """
-        labels = super().predict(X)
-        return np.where(self.outlier_proba(X) > 0.5, OUTLIER, labels) if self._has_outliers else labels
+        rows = self._read(X)
+        labels = self._at_estimate(rows)[0].argmax(axis=1)
+        return np.where(self._with_outliers(rows)[1] > 0.5, OUTLIER, labels) if self._has_outliers else labels
 
     def _log_densities_of(self, rows: Any) -> np.ndarray:
         return self._with_outliers(rows)[0] if self._has_outliers else super()._log_densities_of(rows)
@@ -189,7 +192,7 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
     def _with_outliers(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
         """Log densities of rows, and probabilities that they are outliers."""
         with Workers(self.n_jobs) as workers:
-            return score_rows(self._family_rows(rows), self._predictive, len(self.labels_), workers)
+            return score_rows(self._family_rows(rows), self._predictive, len(self.component_labels_), workers)
 
     def to_arviz(self) -> Any:
         """Convert the draws to an ArviZ data tree; without components and labels.
