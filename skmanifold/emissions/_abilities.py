@@ -307,6 +307,46 @@ class HasSeeds(Protocol):
 
 
 @runtime_checkable
+class HasSumsOfClusters(Protocol):
+    """A family whose components can be merged and whose prior can be learned, given statistics of components alone.
+
+    Attributes
+    ----------
+    is_proper : bool
+        Whether the prior is proper, so that components have marginal densities.
+    """
+
+    is_proper: bool
+
+    def with_learned_numbers(self, statistics: Arrays, free: tuple[str, ...]) -> Any:
+        """The family with the most probable prior given statistics.
+
+        Parameters
+        ----------
+        statistics : tuple of ndarray
+        free : tuple of str
+            Hyperparameters that are learned, as `LearnsPrior` names them.
+
+        Returns
+        -------
+        family : Family
+        """
+
+    def clusters_of_sums(self, statistics: Arrays) -> tuple[Any, Any]:
+        """The family as Dirichlet process mixtures use it, without rows, and statistics as those of clusters.
+
+        Parameters
+        ----------
+        statistics : tuple of ndarray
+
+        Returns
+        -------
+        clusters : Family
+        statistics : object
+        """
+
+
+@runtime_checkable
 class HasNewRows(Protocol):
     """A family that draws new rows."""
 

@@ -139,6 +139,8 @@ class GaussianFamily(RoundsColumns):
     _shaped: Callable[..., np.ndarray]  # covariances as fitted attributes
     _data_again: Callable[[], Any]
     log_marginal_of: Callable[..., Callable[[PriorNumbers], float]]
+    _is_definite: Callable[[], bool]  # whether the covariance of the prior is
+    _of_sums: Callable[..., tuple[Any, Any]]  # the prior and statistics as they are for clusters, without rows
     total_precision: Callable[..., np.ndarray]
     _drawn_in_cells: Callable[..., dict[str, np.ndarray]]  # parts of statistics, with other numbers within cells
     has_matrices = True  # whether covariances are matrices
@@ -284,6 +286,19 @@ class GaussianFamily(RoundsColumns):
         given = PriorNumbers(1.0, prior.degrees, prior.mean_precision)
         factor, degrees, mean_precision = FreeNumbers(given, free, self._least_degrees).best(log_marginal)
         return self.with_prior(NormalPrior(prior.mean, mean_precision, factor * reference, degrees))
+
+    def with_learned_numbers(self, statistics: Arrays, free: Any) -> Any:
+        """The family with the most probable prior given statistics of components, as for clusters without rows."""
+        prior = self.prior
+        if "covariance" in free:  # that of all rows: `with_learned_prior` divides it by the number of clusters
+            whole = prior.covariance * self.n_components ** (2.0 / self.n_features)
+            prior = prior._replace(covariance=whole)
+        clusters, sums = self._with_numbers(prior).clusters_of_sums(statistics)
+        return self._with_numbers(clusters.with_learned_prior(sums, free).prior)
+
+    def clusters_of_sums(self, statistics: Arrays) -> tuple[Any, Any]:
+        """The family bound to no rows, and statistics of components as those of clusters."""
+        return self._bound(self._no_rows()), self._of_sums(statistics)[1]
 
     # Hyperparameters that chains draw
 
@@ -451,12 +466,18 @@ class GaussianFamily(RoundsColumns):
             )
         return precisions
 
-    def _check_proper(self, is_definite: bool) -> None:
+    @property
+    def is_proper(self) -> bool:
+        """Whether the prior is proper."""
         prior, least = self.prior, self._least_degrees - 2.0
-        if prior.mean_precision <= 0.0 or prior.degrees <= least or not is_definite:
+        return bool(prior.mean_precision > 0.0 and prior.degrees > least and self._is_definite())
+
+    def _check_proper(self) -> None:
+        if not self.is_proper:
             raise ValueError(
                 "Draws of Gaussian components need a proper prior: mean_precision_prior above 0, "
-                f"degrees_of_freedom_prior above {least:g} and a positive definite covariance_prior."
+                f"degrees_of_freedom_prior above {self._least_degrees - 2.0:g} and a positive definite "
+                "covariance_prior."
             )
 
 

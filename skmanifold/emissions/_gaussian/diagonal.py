@@ -90,13 +90,15 @@ class DiagonalFamily(GaussianFamily):
 
     def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
         """Draw variances, with the means integrated out, and then the means."""
+        self._check_proper()
         data, sums = self._of_sums(statistics)
-        self._check_proper(self.prior.covariance.min() > 0.0)
         means, precisions, _ = self._draw_all(data, sums, key, ONE)
         return self._parameters(means, 1.0 / precisions)
 
+    def _is_definite(self) -> bool:
+        return bool(self.prior.covariance.min() > 0.0)
+
     def _of_sums(self, statistics: Arrays) -> tuple[DiagonalData, DiagonalSums]:
-        """The prior and statistics as they are for clusters, without rows, and in the units of the data."""
         sizes, sums, products, missing = statistics
         data = self._data(np.empty((0, self.n_features)))
         return data, DiagonalSums(sizes, sizes[:, None] - missing, sums, products[:, :, 0], data.rows, np.empty(0))
@@ -127,7 +129,7 @@ class DiagonalFamily(GaussianFamily):
 
     def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> DiagonalFamily:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
-        self._check_proper(self.prior.covariance.min() > 0.0)
+        self._check_proper()
         rows = self._no_rows() if rows is None else self.transformed(rows)
         # Powers of two change no digit of the rows.
         scales = np.exp2(np.round(np.log2(self.prior.covariance) / 2.0))

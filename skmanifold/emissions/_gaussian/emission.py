@@ -22,6 +22,7 @@ from .._rounding import cell_width, within_cells
 from .base import GaussianFamily
 from .dependent_columns import warn_of_dependent_columns
 from .diagonal import DiagonalFamily
+from .forms import EqualEigenvalues, EqualOrientations, EqualRatios, EqualShapes
 from .full import FullFamily
 from .hyperparameters import NormalPrior
 from .tied import TiedFamily
@@ -71,6 +72,10 @@ _FAMILIES: dict[str, type[GaussianFamily]] = {
     "tied": TiedFamily,
     "diag": DiagonalFamily,
     "spherical": DiagonalFamily,
+    "VEE": EqualShapes,
+    "VVE": EqualOrientations,
+    "EEV": EqualEigenvalues,
+    "VEV": EqualRatios,
 }
 
 
@@ -342,8 +347,9 @@ class Gaussian(WeighableEmission):
     def free_hyperparameters(self) -> tuple[str, ...]:
         """Hyperparameters that Dirichlet process mixtures learn, since they are None."""
         free = ["mean_precision"] if self.mean_precision_prior is None else []
-        if self.covariance_prior is None and self.covariance_type != "tied":
-            free += ["covariance"] + ["degrees"] * (self.degrees_of_freedom_prior is None)
+        if self.covariance_prior is None:
+            is_tied = self.covariance_type == "tied"
+            free += ["covariance"] + ["degrees"] * (self.degrees_of_freedom_prior is None and not is_tied)
         return (*free, "transform") if isinstance(self.transform, str) else tuple(free)
 
     def with_prior_of(self, clusters: GaussianFamily) -> Gaussian:

@@ -319,13 +319,14 @@ class FullFamily(MatrixFamily):
 
     def with_learned_prior(self, statistics: FullSums, free: Any) -> FullFamily:
         """These rows with the most probable prior given a partition."""
-        prior, d = self.prior, self.n_features
-        reference = prior.covariance
-        if "covariance" in free:
-            sizes, _, scatters = self._moments(statistics)
-            whole = prior.covariance * len(sizes) ** (-2.0 / d)
-            reference = pooled(scatters.sum(axis=0), sizes.sum(), len(sizes), whole, d + 2.0)
+        reference = self._within(statistics) if "covariance" in free else self.prior.covariance
         return self._with_best_prior(self.log_marginal_of(statistics, reference), free, reference)
+
+    def _within(self, statistics: FullSums) -> np.ndarray:
+        """Covariance within clusters, (d, d)."""
+        (sizes, _, scatters), d = self._moments(statistics), self.n_features
+        whole = self.prior.covariance * len(sizes) ** (-2.0 / d)
+        return pooled(scatters.sum(axis=0), sizes.sum(), len(sizes), whole, d + 2.0)
 
     def log_marginal_of(self, statistics: FullSums, reference: np.ndarray) -> Callable[[PriorNumbers], float]:
         """The log marginal density of the rows as a function of the numbers of the prior, up to a constant."""

@@ -171,12 +171,15 @@ class MatrixFamily(GaussianFamily):
 
     def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
         """Draw the covariances, with the means integrated out, and then the means."""
+        self._check_proper()
         data, sums = self._of_sums(statistics)
-        self._check_proper(math.isfinite(data.log_det))
         return self._components(fill_draws, data, sums, key)
 
+    def _is_definite(self) -> bool:
+        covariance = np.ascontiguousarray(self.prior.covariance, np.float64)
+        return math.isfinite(fill_upper_root(covariance, np.empty(covariance.shape)))
+
     def _of_sums(self, statistics: Arrays) -> tuple[Any, Any]:
-        """The prior and statistics as they are for clusters, without rows."""
         no_rows = np.empty((0, self.n_features))
         data = self._data(no_rows, np.empty(0, np.int32), np.empty(0, np.uint64))
         return data, self.sums_type(*statistics, no_rows, no_rows, np.empty(0))
@@ -251,7 +254,7 @@ class MatrixFamily(GaussianFamily):
     def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> Any:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
         bound = self._bound(rows if rows is None else self.transformed(rows))
-        self._check_proper(math.isfinite(bound.data.log_det))
+        self._check_proper()
         extremes = [of.reduce(bound.rows.values, axis=0, initial=np.nan) for of in (np.fmin, np.fmax)]
         prior = self.prior
         with np.errstate(over="ignore"):

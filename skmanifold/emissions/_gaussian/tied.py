@@ -12,13 +12,14 @@ from ...numerics.simd import ROW_LANES
 from ...utils._njit import njit, njit_part
 from ...utils._threads import Workers
 from .. import kernels
+from .._protocols import Arrays
 from .._statistics import OF_ROWS, move_entry, without_rows
 from . import matrix_kernels
-from .base import GaussianParameters, IncompleteComponents, MatrixComponents, MatrixData
+from .base import GaussianFamily, GaussianParameters, IncompleteComponents, MatrixComponents, MatrixData
 from .full import FullSums
-from .hyperparameters import PriorNumbers
+from .hyperparameters import PriorNumbers, pooled
 from .kernels import add_products, add_tied_densities, fill_image, fill_images_of_rows, fill_tied_squares, load_columns
-from .matrices import MatrixFamily
+from .matrices import MatrixFamily, symmetric
 from .matrix_kernels import fill_draws
 from .missing_kernels import row_of
 
@@ -204,7 +205,21 @@ class TiedFamily(MatrixFamily):
     def _prepared(self, parameters: GaussianParameters) -> np.ndarray:
         return self._images(parameters.factors, parameters.means - self.origin)
 
+    def with_learned_numbers(self, statistics: Arrays, free: Any) -> TiedFamily:
+        """The family whose prior covariance is that within components, with the weight of one row."""
+        if "covariance" not in free:
+            return self
+        prior, (sizes, sums, products) = self.prior, statistics
+        roots = sums / np.sqrt(np.maximum(sizes, 1e-300))[:, np.newaxis]
+        scatter = symmetric(products[0]) - roots.T @ roots
+        within = pooled(scatter, sizes.sum(), int(np.count_nonzero(sizes)), prior.covariance, self.n_features + 2.0)
+        return self._with_numbers(prior._replace(covariance=within))
+
     # Clusters of rows
+
+    def with_hyperprior(self, free: Any, before: GaussianFamily) -> Any:
+        """The family whose prior is the start of a chain, which draws the precision of means alone."""
+        return super().with_hyperprior([name for name in free if name == "mean_precision"], before)
 
     def with_learned_prior(self, statistics: TiedSums, free: Any) -> TiedFamily:
         """These rows with the most probable prior of the means given a partition."""

@@ -211,7 +211,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         "n_components": [NumberOf("DPMixture infers the number of components")],
         "emission": [StrOptions(set(EMISSIONS)), HasMethods(["get_params", "set_params"])],
         "weight_prior": [None, Interval(Real, 0, None, closed="neither")],
-        "init": [StrOptions({"k-means++", "random"}), "array-like"],
+        "init": [StrOptions({"auto", "hierarchical", "k-means++", "random"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "n_polish": [Interval(Integral, 0, None, closed="left")],
     }
@@ -223,7 +223,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         emission: str | BaseEmission = "gaussian",
         sampler: str | BaseSampler = "esca",
         weight_prior: float | None = None,
-        init: Literal["k-means++", "random"] | ArrayLike = "k-means++",
+        init: Literal["auto", "hierarchical", "k-means++", "random"] | ArrayLike = "auto",
         max_iter: int = 200,
         burn_in: int | None = None,
         thin: int = 2,

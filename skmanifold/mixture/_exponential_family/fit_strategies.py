@@ -11,10 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...base import FitStrategy, Minibatch, Run, StatisticsStream, best_chain
 from ...emissions import BaseEmission
-from ...emissions._abilities import HasSeeds, HasShares
+from ...emissions._abilities import HasSeeds, HasShares, HasSumsOfClusters, LearnsPrior
 from ...emissions._estimator import sort_hyperparameters
 from ...emissions._family import rows_for
 from ...emissions._protocols import HasWeightedSeeds, RowFamily, WeightedRowEmission
+from ...emissions._seeds import SUBSET
 from ...inference._chains import Chain
 from ...inference._distributed_fits.dask_shards import open_shards
 from ...inference._distributed_fits.session import active_session
@@ -23,22 +24,31 @@ from ...inference._draw_store import DrawStore
 from ...models import ExpectationModel, IncompatibleError
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums
 from ...random._keys import Purpose, subkey
+from ...random._variates import some_rows
+from ...samplers import ESCA
+from ...samplers._states import LatentState, run_pilot
+from ...utils._parameters import offers
 from ...utils._sklearn import take_rows
-from ...utils._threads import Workers
+from ...utils._threads import ONE, Workers
 from ...utils._validation import validate_sample_weight
-from .._memberships import DirichletWeights, Position, random_labels, read_labels
+from .._memberships import DirichletWeights, Position, read_labels
 from .._prior import named_as_draws
 from .._scores import FamilyRows, label_rows, typical_rows
 from .model import FamilyModel, RowWeights
 from .shards import (
+    SAMPLE_ROWS,
     LabelledRows,
     RowSample,
     SampledFamilyShards,
     ShardedMixture,
     StoredFamilyShards,
     check_parts,
+    no_start,
     shard_mixture,
 )
+from .starts import start_labels
+
+_N_ROUNDS, _N_PASSES = 2, 5  # in which a prior is learned
 
 
 class WeightedRows(NamedTuple):
@@ -77,12 +87,14 @@ class RowsFit(FitStrategy):
         """Store the rows and what depends on them."""
         mixture = self.mixture
         self.data = data
-        self.family = bind(mixture, emission, data.rows, data.weights)
+        self.unlearned = bind(mixture, emission, data.rows, data.weights)
+        self.free = free_numbers(emission, self.unlearned)
+        self.family = learned_family(mixture, data, self.unlearned, self.free, self.run.key)
         # A draw holds the parameters and their arrays in posterior_, about twice the size of the statistics.
         self.n_stored = min(mixture.n_stored_rows, data.rows.n_rows) if self.sampler.draws_parameters else 0
         draw_bytes = 24 * self.family.n_cells() + 4 * self.n_stored
         self.store = DrawStore.within(mixture.max_draws_bytes, draw_bytes * mixture.n_chains)
-        emission = emission.with_transform_of(self.family)
+        emission = fitted_emission(emission, self.family, self.free)
         self.known = {"_key": self.run.key, "_family": self.family, "emission_": emission, "n_batch_iter_": 0}
         self.known |= {name: vars(mixture)[name] for name in emission.stores}
 
@@ -93,13 +105,17 @@ class RowsFit(FitStrategy):
 
     def model(self, workers: Workers) -> Any:
         """The model of all rows; in a distributed session, with its rows sent to their shards."""
-        self.whole: Any = mixture_model(self.mixture, self.data, self.family, workers)
+        self.whole: Any = self._model_here(workers)
         self.here: FamilyModel = self.whole
         if not active_session():
             return self.here
         if self.n_stored:
             raise ValueError("n_stored_rows needs the rows in this process: set it to 0 for a fit on a cluster.")
         return shard_mixture(self.here)
+
+    def _model_here(self, workers: Workers) -> FamilyModel:
+        start = start_of(self.mixture, self.data, self.unlearned, self.free)
+        return mixture_model(self.mixture, self.data, self.family, start, workers)
 
     def target(self, model: Any) -> FamilyModel:
         """The model of the rows that this process has, which offers the same."""
@@ -179,7 +195,7 @@ class StoredRowsFit(RowsFit):
         key = subkey(self.run.key, Purpose.SUBSAMPLE)
         shards = open_shards(SampledFamilyShards(self._builder_of, key), source_of(self.X, BLOCK_ROWS), workers)
         self.n_rows = shards.n_rows
-        self.here = mixture_model(self.mixture, self.data, self.family, workers)
+        self.here = self._model_here(workers)
         self.whole = ShardedMixture(self.here, shards)
         return self.whole
 
@@ -211,15 +227,21 @@ class RowsStream(StatisticsStream):
         self.mixture = mixture
         rows = emission.read(mixture, X, reset=batch.is_first)
         self.data = WeightedRows(rows, None, slice(None), rows)
-        self.family = bind(mixture, emission, rows, None) if batch.is_first else mixture._family
-        self.emission = emission.with_transform_of(self.family)
-        if not batch.is_first:
+        self.start: Any = no_start
+        if batch.is_first:
+            unlearned = bind(mixture, emission, rows, None)
+            free = free_numbers(emission, unlearned)
+            self.family = learned_family(mixture, self.data, unlearned, free, batch.key)
+            self.emission = fitted_emission(emission, self.family, free)
+            self.start = start_of(mixture, self.data, unlearned, free)
+        else:
+            self.family, self.emission = mixture._family, mixture.emission_
             scale = batch.total_samples / mixture._n_summed_rows
             self.before = mixture._sums.map(lambda array: array * scale)
 
     def model(self, workers: Workers) -> FamilyModel:
         """The model of the minibatch."""
-        return mixture_model(self.mixture, self.data, self.family, workers, self.batch.is_first)
+        return mixture_model(self.mixture, self.data, self.family, self.start, workers)
 
     def advance(self, model: FamilyModel, workers: Workers) -> dict[str, Any]:
         """The statistics, and the mode of the parameters given these."""
@@ -256,7 +278,7 @@ def bind(mixture: Any, emission: Any, rows: Any, row_weights: RowWeights | None)
             f"n_components={mixture.n_components} components need as many rows, but X has n_samples={rows.n_rows}."
         )
     sort_hyperparameters(emission, getattr(mixture, "feature_names_in_", None))
-    seeds: type = HasSeeds if row_weights is None else HasWeightedSeeds
+    seeds: Any = HasSeeds if row_weights is None else HasWeightedSeeds
     if row_weights is None:
         family = emission.bind(rows, mixture.n_components)
     else:
@@ -267,39 +289,56 @@ def bind(mixture: Any, emission: Any, rows: Any, row_weights: RowWeights | None)
     if mixture.n_polish:
         mixture._check_offers(emission, family, [HasShares], f"n_polish={mixture.n_polish}")
     if mixture.n_components > 1 and isinstance(mixture.init, str) and mixture.init != "random":
-        mixture._check_offers(emission, family, [seeds], f"init={mixture.init!r}", "; or set init='random'")
+        seeds = [seeds, HasSumsOfClusters] if mixture.init == "hierarchical" else [seeds]
+        mixture._check_offers(emission, family, seeds, f"init={mixture.init!r}", "; or set init='random'")
+        if mixture.init == "hierarchical" and not family.is_proper:
+            raise ValueError("init='hierarchical' needs a proper prior of the emission: set init='k-means++'.")
     return family
 
 
-def start_labels(
-    family: Any, rows: Any, init: str, key: np.uint64, row_weights: np.ndarray | None = None
-) -> np.ndarray:
-    """Initial labels, (n_rows,) int32: "random", independent, or "k-means++", from seeds spread over the rows.
-
-    The latter needs a family with `HasSeeds`, or with `HasWeightedSeeds` if rows have weights.
-    """
-    K = family.n_components
-    if K == 1:
-        return np.zeros(rows.n_rows, np.int32)
-    if init == "random":
-        return random_labels(key, rows.n_rows, K)
-    if row_weights is None:
-        return family.seed_labels(rows, key)
-    return family.seed_weighted_labels(rows, key, row_weights)
+def free_numbers(emission: Any, family: Any) -> tuple[str, ...]:
+    """Numbers of the prior that are learned from components."""
+    learns = isinstance(emission, LearnsPrior) and offers(family, HasSumsOfClusters) and family.is_proper
+    return emission.free_hyperparameters() if learns else ()
 
 
-def mixture_model(
-    mixture: Any, data: WeightedRows, family: RowFamily, workers: Workers, is_first: bool = True
-) -> FamilyModel:
-    """The model of some rows; only the first minibatch, or a fit, uses an array of initial labels."""
-    K, init = mixture.n_components, mixture.init
-    start: np.ndarray | partial
-    if isinstance(init, str) or not is_first:
-        values = None if data.weights is None else data.weights.values
-        start = partial(start_labels, family, rows_for(family, data.rows), init, row_weights=values)
-    else:
-        start = read_labels(init, data.every.n_rows, K, "init must be a name, or").astype(np.int32)[data.used]
-    n_init = mixture.n_init if K > 1 else 1
+def learned_family(mixture: Any, data: WeightedRows, family: Any, free: tuple[str, ...], key: np.uint64) -> Any:
+    """The family with numbers of the prior that are learned from components of the rows, or of a sample of them."""
+    if not free:
+        return family
+    (rows, weights, *_), start, key = data, start_of(mixture, data, family, free), subkey(key, Purpose.WARM_UP)
+    if rows.n_rows > SAMPLE_ROWS:
+        chosen = some_rows(subkey(key, Purpose.SUBSAMPLE), SUBSET, rows.n_rows, SAMPLE_ROWS)
+        rows, weights = rows.take(chosen), weights and weights._replace(values=weights.values[chosen])
+        some = WeightedRows(rows, weights, slice(None), rows)
+        start = start_of(mixture, some, family, free) if callable(start) else start[chosen]
+    of_model, learned = (ONE, 1, weights), family
+    labels, statistics = FamilyModel(rows, 0, _weight_prior(mixture), family, start, *of_model).init_latents(key)
+    for n_round in range(_N_ROUNDS if mixture.n_components > 1 else 0):
+        learned = family.with_learned_numbers(statistics.total(), free)
+        model = FamilyModel(rows, 0, _weight_prior(mixture), learned, labels, *of_model)
+        begun = LatentState(model.mode(statistics), subkey(key, n_round), 0, -np.inf, statistics, labels)
+        _, (*_, statistics, labels) = run_pilot(partial(ESCA().step, model), begun, _N_PASSES)
+    return family.with_learned_numbers(statistics.total(), free)
+
+
+def fitted_emission(emission: Any, family: Any, free: tuple[str, ...]) -> Any:
+    """The emission with what was learned from the rows."""
+    return emission.with_prior_of(family) if free else emission.with_transform_of(family)
+
+
+def start_of(mixture: Any, data: WeightedRows, family: Any, free: tuple[str, ...]) -> Any:
+    """Initial labels of the rows, or a function that finds them; `family` has a prior that is not learned."""
+    init, weights = mixture.init, data.weights and data.weights.values
+    if isinstance(init, str):
+        return partial(start_labels, family, rows_for(family, data.rows), init, free, row_weights=weights)
+    whole = read_labels(init, data.every.n_rows, mixture.n_components, "init must be a name, or")
+    return whole.astype(np.int32)[data.used]
+
+
+def mixture_model(mixture: Any, data: WeightedRows, family: RowFamily, start: Any, workers: Workers) -> FamilyModel:
+    """The model of some rows."""
+    n_init = mixture.n_init if mixture.n_components > 1 else 1
     return FamilyModel(data.rows, 0, _weight_prior(mixture), family, start, workers, n_init, data.weights)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ from .._scores import draw_labels_of_terms, fill_shares, refuse_far_rows
 _MAX_TASKS, _MIN_TASKS = 64, 8
 _BLOCKS_OF_TASK = 4  # minimum: about a millisecond
 _CELLS_OF_TASKS = 1 << 25  # size of the statistics of all tasks
-_N_PASSES = 5  # from each of several initial labels
+_N_PASSES = 5  # from each of several initial labels, before half of them are left
 _MOST_PROPOSALS = 10_000  # of a label and numbers within cells; the last is used in any case
 _NEXT_PROPOSAL = 1 << 40  # added to the number of a row, which is smaller
 _BLOCKS_AT_ONCE = 4  # blocks of rows for which log densities are stored
@@ -81,7 +82,7 @@ class FamilyModel:
         first_row: int,
         weight_prior: float,
         family: RowFamily,
-        start: np.ndarray | Callable[[np.uint64], np.ndarray],
+        start: np.ndarray | Callable[[np.uint64, int], np.ndarray],
         workers: Workers,
         n_init: int = 1,
         row_weights: RowWeights | None = None,
@@ -125,29 +126,39 @@ class FamilyModel:
         if not callable(self.start):
             labels = self.start
         else:
-            labels = self.start(key) if self.n_init == 1 else self._best_labels(self.start, key)
+            labels = self.start(key, 0) if self.n_init == 1 else self._best_labels(self.start, key)
         return labels, self.count(labels)
 
     init_rows = init_latents
 
-    def _best_labels(self, start: Callable[[np.uint64], np.ndarray], key: np.uint64) -> np.ndarray:
-        """Labels after a few passes of stochastic EM from the best of several initial labels.
+    def _best_labels(self, start: Callable[[np.uint64, int], np.ndarray], key: np.uint64) -> np.ndarray:
+        """Labels after passes of stochastic EM from the best of several initial labels.
 
-        The best have the highest mean log likelihood in the second half of their passes.
+        The better half, those with the highest mean log likelihood in the second half of their passes, continue with
+        twice as many passes, until one is left.
         """
-        step, tried = partial(ESCA().step, self), []
+        states, n_passes = [], _N_PASSES
         for i in range(self.n_init):
             of_start = subkey(key, Purpose.START, i)
-            labels = start(of_start)
+            labels = start(of_start, i)
             try:
                 statistics = self.count(labels)
-                begun = LatentState(self.mode(statistics), of_start, 0, -np.inf, statistics, labels)
-                tried.append(run_pilot(step, begun, _N_PASSES))
+                states.append(LatentState(self.mode(statistics), of_start, 0, -np.inf, statistics, labels))
             except NoModeError:  # if no initial labels have a mode, the sampler raises the error
                 continue
-        if not tried:
-            return start(subkey(key, Purpose.START, 0))
-        return tried[int(np.argmax([level for level, _ in tried]))][1].latents
+        while len(states) > 1 or (states and n_passes == _N_PASSES):
+            states = self._better_half(states, n_passes)
+            n_passes *= 2
+        return states[0].latents if states else start(subkey(key, Purpose.START, 0), 0)
+
+    def _better_half(self, states: list[LatentState], n_passes: int) -> list[LatentState]:
+        """The states with the highest log likelihoods after more passes."""
+        tried = []
+        for state in states:
+            with suppress(NoModeError):
+                tried.append(run_pilot(partial(ESCA().step, self), state, n_passes))
+        tried.sort(key=lambda of_start: -of_start[0])
+        return [state for _, state in tried[: -(-len(states) // 2)]]
 
     def count(self, labels: np.ndarray) -> BlockSums:
         """Statistics of labels, (n_rows,)."""

@@ -50,7 +50,7 @@ class FamilyShards:
     def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> FamilyModel:
         """A model of these weighted rows; the client provides the initial labels."""
         rows, weights = rows
-        return FamilyModel(rows, first_row, self.weight_prior, self.family, _no_start, workers, row_weights=weights)
+        return FamilyModel(rows, first_row, self.weight_prior, self.family, no_start, workers, row_weights=weights)
 
     merge, cut, join = staticmethod(merge), staticmethod(cut), staticmethod(join)
 
@@ -156,7 +156,7 @@ class StoredFamilyShards(FamilyShards):
     def build(self, rows: Any, first_row: int, n_features: int, workers: Workers) -> FamilyModel:
         """A model of these rows, which are validated."""
         read = self.sample.typed(self.emission.read(reader(self.whom, self.stored), rows, reset=False))
-        return FamilyModel(read, first_row, self.weight_prior, self.family, _no_start, workers)
+        return FamilyModel(read, first_row, self.weight_prior, self.family, no_start, workers)
 
     def label_rows(self, model: FamilyModel, position: Position) -> LabelledRows:
         """The most probable component of each row, and the typical rows."""
@@ -213,5 +213,5 @@ def sampled_rows(n_rows: int, key: np.uint64) -> np.ndarray:
     return ends[:-1] + places.astype(np.int64)
 
 
-def _no_start(key: np.uint64) -> Any:
+def no_start(key: np.uint64, number: int) -> Any:
     raise RuntimeError("Shards have no initial labels.")
