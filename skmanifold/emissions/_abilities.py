@@ -318,7 +318,7 @@ class HasSumsOfClusters(Protocol):
 
     is_proper: bool
 
-    def with_learned_numbers(self, statistics: Arrays, free: tuple[str, ...]) -> Any:
+    def with_learned_numbers(self, statistics: Arrays, free: tuple[str, ...], is_rough: bool = False) -> Any:
         """The family with the most probable prior given statistics.
 
         Parameters
@@ -326,6 +326,8 @@ class HasSumsOfClusters(Protocol):
         statistics : tuple of ndarray
         free : tuple of str
             Hyperparameters that are learned, as `LearnsPrior` names them.
+        is_rough : bool, default=False
+            Whether to learn only the shape of covariances, and to use the medians of the other numbers.
 
         Returns
         -------

@@ -39,6 +39,7 @@ _DRAWN = "mean_precision", "covariance", "degrees_of_freedom"  # names of the nu
 _ROWS_OF_SEEDS = 50  # per cluster, on average
 _MOST_ROWS_OF_SEEDS = 20_000
 _MOST_DEVIATIONS = 1e35  # from a row to the origin, so that products of a few squares are finite
+_SEARCH = {"ftol": 1e-6}  # for the numbers of the prior of components
 LEAST_SHARE = 1e-12  # share of a feature's variance that the features before it must leave unexplained
 
 
@@ -139,6 +140,7 @@ class GaussianFamily(RoundsColumns):
     _shaped: Callable[..., np.ndarray]  # covariances as fitted attributes
     _data_again: Callable[[], Any]
     log_marginal_of: Callable[..., Callable[[PriorNumbers], float]]
+    _within: Callable[..., np.ndarray]  # covariance, or variances, within the clusters of a partition
     _is_definite: Callable[[], bool]  # whether the covariance of the prior is
     _of_sums: Callable[..., tuple[Any, Any]]  # the prior and statistics as they are for clusters, without rows
     total_precision: Callable[..., np.ndarray]
@@ -280,21 +282,37 @@ class GaussianFamily(RoundsColumns):
         normals = self._normals(len(labels), key)
         return self._inverse(parameters.means[labels] + self._with_covariances(normals, parameters.covariances, labels))
 
+    def with_learned_prior(self, statistics: Any, free: Any) -> Any:
+        """These rows with the most probable prior given a partition."""
+        reference = self._within(statistics) if "covariance" in free else self.prior.covariance
+        return self._with_best_prior(self.log_marginal_of(statistics, reference), free, reference)
+
     def _with_best_prior(self, log_marginal: Callable[[PriorNumbers], float], free: Any, reference: np.ndarray) -> Any:
         """These rows with the prior whose numbers are the most probable; its scatter is a multiple of the reference."""
-        prior = self.prior
-        given = PriorNumbers(1.0, prior.degrees, prior.mean_precision)
-        factor, degrees, mean_precision = FreeNumbers(given, free, self._least_degrees).best(log_marginal)
-        return self.with_prior(NormalPrior(prior.mean, mean_precision, factor * reference, degrees))
+        return self.with_prior(self._prior_of(self._free_numbers(free).best(log_marginal, {}), reference))
 
-    def with_learned_numbers(self, statistics: Arrays, free: Any) -> Any:
+    def _free_numbers(self, free: Any) -> FreeNumbers:
+        given = PriorNumbers(1.0, self.prior.degrees, self.prior.mean_precision)
+        return FreeNumbers(given, free, self._least_degrees)
+
+    def _prior_of(self, numbers: PriorNumbers, reference: np.ndarray) -> NormalPrior:
+        return NormalPrior(self.prior.mean, numbers.mean_precision, numbers.factor * reference, numbers.degrees)
+
+    def with_learned_numbers(self, statistics: Arrays, free: Any, is_rough: bool = False) -> Any:
         """The family with the most probable prior given statistics of components, as for clusters without rows."""
         prior = self.prior
-        if "covariance" in free:  # that of all rows: `with_learned_prior` divides it by the number of clusters
+        if "covariance" in free:  # that of all rows: `_within` divides it by the number of clusters
             whole = prior.covariance * self.n_components ** (2.0 / self.n_features)
             prior = prior._replace(covariance=whole)
         clusters, sums = self._with_numbers(prior).clusters_of_sums(statistics)
-        return self._with_numbers(clusters.with_learned_prior(sums, free).prior)
+        reference, numbers = (
+            clusters._within(sums) if "covariance" in free else prior.covariance,
+            self._free_numbers(free),
+        )
+        if is_rough:
+            return self._with_numbers(self._prior_of(numbers.usual(), reference))
+        best = numbers.best(clusters.log_marginal_of(sums, reference), _SEARCH)
+        return self._with_numbers(self._prior_of(best, reference))
 
     def clusters_of_sums(self, statistics: Arrays) -> tuple[Any, Any]:
         """The family bound to no rows, and statistics of components as those of clusters."""

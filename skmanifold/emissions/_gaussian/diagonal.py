@@ -182,20 +182,15 @@ class DiagonalFamily(GaussianFamily):
 
     # Clusters of rows
 
-    def with_learned_prior(self, statistics: DiagonalSums, free: Any) -> DiagonalFamily:
-        """These rows with the most probable prior given a partition."""
+    def _within(self, statistics: DiagonalSums) -> np.ndarray:
         labels, data = occupied(statistics), self.data
         K, n_pools, d = len(labels), len(data.scatter), len(self.origin)
         observed, sums = statistics.observed[labels].astype(float), statistics.sums[labels]
         means = np.divide(sums, observed, out=np.repeat(data.mean[np.newaxis], K, axis=0), where=observed > 0.0)
         scatters = np.maximum(statistics.squares[labels] - sums * means, 0.0)
-        reference = data.scatter
-        if "covariance" in free:
-            whole = data.scatter * K ** (-2.0 / d)
-            squares, n_cells = (array.sum(axis=0).reshape(n_pools, -1).sum(axis=1) for array in (scatters, observed))
-            reference = pooled(squares, n_cells, K * (d // n_pools), whole, 3.0)
-        reference = reference * self.scales[:n_pools] ** 2
-        return self._with_best_prior(self.log_marginal_of(statistics, reference), free, reference)
+        whole = data.scatter * K ** (-2.0 / d)
+        squares, n_cells = (array.sum(axis=0).reshape(n_pools, -1).sum(axis=1) for array in (scatters, observed))
+        return pooled(squares, n_cells, K * (d // n_pools), whole, 3.0) * self.scales[:n_pools] ** 2
 
     def log_marginal_of(self, statistics: DiagonalSums, reference: np.ndarray) -> Callable[[PriorNumbers], float]:
         """The log marginal density of the rows as a function of the numbers of the prior, up to a constant."""

@@ -18,7 +18,7 @@ from .matrix_kernels import fill_posteriors
 
 _PRIOR_ROWS = 0.1  # in each component
 _TOLERANCE = 1e-6  # of the logarithms of volumes
-_MOST_STEPS = 100
+_MOST_STEPS = 30
 
 
 class FormFamily(FullFamily):
@@ -61,10 +61,10 @@ class FormFamily(FullFamily):
             refuse_singular(f"The covariance of component {singular.argmax()}")
         return self._parameters(means, covariances)
 
-    def with_learned_numbers(self, statistics: Arrays, free: Any) -> FormFamily:
+    def with_learned_numbers(self, statistics: Arrays, free: Any, is_rough: bool = False) -> FormFamily:
         """The family whose prior covariances are those within components, with the weight of a tenth of a row each."""
-        if "covariance" not in free:
-            return self
+        if is_rough or "covariance" not in free:
+            return super().with_learned_numbers(statistics, free, is_rough)
         clusters, sums = self.clusters_of_sums(statistics)
         degrees = self._least_degrees + 1.0 + _PRIOR_ROWS if "degrees" in free else self.prior.degrees
         return self._with_numbers(self.prior._replace(covariance=_PRIOR_ROWS * clusters._within(sums), degrees=degrees))
@@ -164,7 +164,7 @@ def _common_axes(scatters, sizes):
     for _ in range(_MOST_STEPS):
         squares = _squares(axes, scatters)
         before, cost = cost, float(sizes @ np.log(squares).sum(axis=1))
-        if not before - cost > _TOLERANCE * sizes.sum():
+        if not before - cost > 1e-4 * sizes.sum():
             break
         weights = sizes[:, np.newaxis] / squares
         target = np.einsum("kbc,ca,ka->ba", largest - scatters, axes, weights, optimize=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from copy import copy
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -317,13 +317,7 @@ class FullFamily(MatrixFamily):
         is_large = self._has_many_columns and self.n_rows > usual.most_rows
         return StartEffort(100_000, (), 1, 0.25) if is_large else usual
 
-    def with_learned_prior(self, statistics: FullSums, free: Any) -> FullFamily:
-        """These rows with the most probable prior given a partition."""
-        reference = self._within(statistics) if "covariance" in free else self.prior.covariance
-        return self._with_best_prior(self.log_marginal_of(statistics, reference), free, reference)
-
     def _within(self, statistics: FullSums) -> np.ndarray:
-        """Covariance within clusters, (d, d)."""
         (sizes, _, scatters), d = self._moments(statistics), self.n_features
         whole = self.prior.covariance * len(sizes) ** (-2.0 / d)
         return pooled(scatters.sum(axis=0), sizes.sum(), len(sizes), whole, d + 2.0)

@@ -86,7 +86,11 @@ class FreeNumbers:
         distances = (logs - _CENTRES[self.is_free]) / _DEVIATIONS[self.is_free]
         return -0.5 * float(distances @ distances)
 
-    def best(self, log_marginal: Callable[[PriorNumbers], float]) -> PriorNumbers:
+    def usual(self) -> PriorNumbers:
+        """The medians of the free numbers."""
+        return self.numbers(_CENTRES[self.is_free])
+
+    def best(self, log_marginal: Callable[[PriorNumbers], float], options: dict[str, float]) -> PriorNumbers:
         """The most probable numbers given a partition, by its `log_marginal`, a function of them."""
 
         def cost(logs: np.ndarray) -> float:
@@ -94,7 +98,7 @@ class FreeNumbers:
 
         if not self.is_free.any():
             return self.given
-        found = minimize(cost, _CENTRES[self.is_free], method="L-BFGS-B", bounds=_BOUNDS[self.is_free])
+        found = minimize(cost, _CENTRES[self.is_free], method="L-BFGS-B", bounds=_BOUNDS[self.is_free], options=options)
         return self.numbers(found.x)
 
     def drawn(

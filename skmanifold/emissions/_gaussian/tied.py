@@ -205,7 +205,7 @@ class TiedFamily(MatrixFamily):
     def _prepared(self, parameters: GaussianParameters) -> np.ndarray:
         return self._images(parameters.factors, parameters.means - self.origin)
 
-    def with_learned_numbers(self, statistics: Arrays, free: Any) -> TiedFamily:
+    def with_learned_numbers(self, statistics: Arrays, free: Any, is_rough: bool = False) -> TiedFamily:
         """The family whose prior covariance is that within components, with the weight of one row."""
         if "covariance" not in free:
             return self

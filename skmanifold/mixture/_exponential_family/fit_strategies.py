@@ -89,7 +89,8 @@ class RowsFit(FitStrategy):
         self.data = data
         self.unlearned = bind(mixture, emission, data.rows, data.weights)
         self.free = free_numbers(emission, self.unlearned)
-        self.family = learned_family(mixture, data, self.unlearned, self.free, self.run.key)
+        chain = subkey(self.run.key, Purpose.CHAIN, 0)
+        self.family, self.found = learned_family(mixture, data, self.unlearned, self.free, self.run.key, chain)
         # A draw holds the parameters and their arrays in posterior_, about twice the size of the statistics.
         self.n_stored = min(mixture.n_stored_rows, data.rows.n_rows) if self.sampler.draws_parameters else 0
         draw_bytes = 24 * self.family.n_cells() + 4 * self.n_stored
@@ -114,7 +115,7 @@ class RowsFit(FitStrategy):
         return shard_mixture(self.here)
 
     def _model_here(self, workers: Workers) -> FamilyModel:
-        start = start_of(self.mixture, self.data, self.unlearned, self.free)
+        start = start_of(self.mixture, self.data, self.unlearned, self.free, self.found)
         return mixture_model(self.mixture, self.data, self.family, start, workers)
 
     def target(self, model: Any) -> FamilyModel:
@@ -231,9 +232,10 @@ class RowsStream(StatisticsStream):
         if batch.is_first:
             unlearned = bind(mixture, emission, rows, None)
             free = free_numbers(emission, unlearned)
-            self.family = learned_family(mixture, self.data, unlearned, free, batch.key)
+            of_rows, chain = (mixture, self.data, unlearned, free), subkey(batch.key, Purpose.CHAIN, 0)
+            self.family, found = learned_family(*of_rows, batch.key, chain)
             self.emission = fitted_emission(emission, self.family, free)
-            self.start = start_of(mixture, self.data, unlearned, free)
+            self.start = start_of(*of_rows, found)
         else:
             self.family, self.emission = mixture._family, mixture.emission_
             scale = batch.total_samples / mixture._n_summed_rows
@@ -302,10 +304,15 @@ def free_numbers(emission: Any, family: Any) -> tuple[str, ...]:
     return emission.free_hyperparameters() if learns else ()
 
 
-def learned_family(mixture: Any, data: WeightedRows, family: Any, free: tuple[str, ...], key: np.uint64) -> Any:
-    """The family with numbers of the prior that are learned from components of the rows, or of a sample of them."""
+def learned_family(
+    mixture: Any, data: WeightedRows, family: Any, free: tuple[str, ...], key: np.uint64, chain: np.uint64
+) -> tuple[Any, tuple[np.uint64, np.ndarray] | None]:
+    """The family with numbers of the prior that are learned from components of the rows, or of a sample of them.
+
+    Returns also the labels of all rows that were found, if they are, with the key of the first start of a chain.
+    """
     if not free:
-        return family
+        return family, None
     (rows, weights, *_), start, key = data, start_of(mixture, data, family, free), subkey(key, Purpose.WARM_UP)
     if rows.n_rows > SAMPLE_ROWS:
         chosen = some_rows(subkey(key, Purpose.SUBSAMPLE), SUBSET, rows.n_rows, SAMPLE_ROWS)
@@ -315,11 +322,15 @@ def learned_family(mixture: Any, data: WeightedRows, family: Any, free: tuple[st
     of_model, learned = (ONE, 1, weights), family
     labels, statistics = FamilyModel(rows, 0, _weight_prior(mixture), family, start, *of_model).init_latents(key)
     for n_round in range(_N_ROUNDS if mixture.n_components > 1 else 0):
-        learned = family.with_learned_numbers(statistics.total(), free)
+        learned = family.with_learned_numbers(statistics.total(), free, is_rough=True)
         model = FamilyModel(rows, 0, _weight_prior(mixture), learned, labels, *of_model)
         begun = LatentState(model.mode(statistics), subkey(key, n_round), 0, -np.inf, statistics, labels)
         _, (*_, statistics, labels) = run_pilot(partial(ESCA().step, model), begun, _N_PASSES)
-    return family.with_learned_numbers(statistics.total(), free)
+    learned, found = family.with_learned_numbers(statistics.total(), free), None
+    if rows is data.rows and isinstance(mixture.init, str):
+        first = subkey(chain, Purpose.INITIAL_LATENTS)
+        found = first if mixture.n_init == 1 else subkey(first, Purpose.START, 0), labels
+    return learned, found
 
 
 def fitted_emission(emission: Any, family: Any, free: tuple[str, ...]) -> Any:
@@ -327,11 +338,11 @@ def fitted_emission(emission: Any, family: Any, free: tuple[str, ...]) -> Any:
     return emission.with_prior_of(family) if free else emission.with_transform_of(family)
 
 
-def start_of(mixture: Any, data: WeightedRows, family: Any, free: tuple[str, ...]) -> Any:
+def start_of(mixture: Any, data: WeightedRows, family: Any, free: tuple[str, ...], found: Any = None) -> Any:
     """Initial labels of the rows, or a function that finds them; `family` has a prior that is not learned."""
     init, weights = mixture.init, data.weights and data.weights.values
     if isinstance(init, str):
-        return partial(start_labels, family, rows_for(family, data.rows), init, free, row_weights=weights)
+        return partial(start_labels, family, rows_for(family, data.rows), init, free, row_weights=weights, found=found)
     whole = read_labels(init, data.every.n_rows, mixture.n_components, "init must be a name, or")
     return whole.astype(np.int32)[data.used]
 

@@ -135,7 +135,7 @@ class FamilyModel:
         """Labels after passes of stochastic EM from the best of several initial labels.
 
         The better half, those with the highest mean log likelihood in the second half of their passes, continue with
-        twice as many passes, until one is left.
+        three times as many passes, until one is left.
         """
         states, n_passes = [], _N_PASSES
         for i in range(self.n_init):
@@ -148,7 +148,7 @@ class FamilyModel:
                 continue
         while len(states) > 1 or (states and n_passes == _N_PASSES):
             states = self._better_half(states, n_passes)
-            n_passes *= 2
+            n_passes *= 3
         return states[0].latents if states else start(subkey(key, Purpose.START, 0), 0)
 
     def _better_half(self, states: list[LatentState], n_passes: int) -> list[LatentState]:
@@ -158,7 +158,7 @@ class FamilyModel:
             with suppress(NoModeError):
                 tried.append(run_pilot(partial(ESCA().step, self), state, n_passes))
         tried.sort(key=lambda of_start: -of_start[0])
-        return [state for _, state in tried[: -(-len(states) // 2)]]
+        return [state for _, state in tried[: max(1, len(states) // 2)]]
 
     def count(self, labels: np.ndarray) -> BlockSums:
         """Statistics of labels, (n_rows,)."""

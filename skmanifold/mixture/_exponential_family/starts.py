@@ -28,18 +28,22 @@ def start_labels(
     key: np.uint64,
     number: int = 0,
     row_weights: np.ndarray | None = None,
+    found: tuple[np.uint64, np.ndarray] | None = None,
 ) -> np.ndarray:
     """Initial labels of one start, (n_rows,) int32: "random", "k-means++", "hierarchical" or "auto".
 
-    "auto" are those of a hierarchy for an even `number`, else "k-means++". A hierarchy learns the numbers of the prior
-    that are `free`. Weights need a family with `HasWeightedSeeds`, labels without weights one with `HasSeeds`.
+    "auto" are those of a hierarchy for the `number` 0, else "k-means++". A hierarchy learns the numbers of the prior
+    that are `free`. `found` are labels and the key for which they were computed before. Weights need a family with
+    `HasWeightedSeeds`, labels without weights one with `HasSeeds`.
     """
     K = family.n_components
+    if found is not None and key == found[0]:
+        return found[1]
     if K == 1:
         return np.zeros(rows.n_rows, np.int32)
     if init == "random":
         return random_labels(key, rows.n_rows, K)
-    if init == "hierarchical" or (init == "auto" and number % 2 == 0 and can_merge(family)):
+    if init == "hierarchical" or (init == "auto" and number == 0 and can_merge(family)):
         return _merged_labels(family, rows, free, key, row_weights)
     return _seeds(family, rows, key, row_weights)
 
@@ -71,7 +75,7 @@ def _merged_labels(
     labels = _seeds(many, rows, subkey(key, Purpose.CENTRES), row_weights)
     statistics = sums_of(many, rows, labels, row_weights).total()
     if free:
-        many = many.with_learned_numbers(statistics, free)
+        many = many.with_learned_numbers(statistics, free, is_rough=True)
     clusters, sums = many.clusters_of_sums(statistics)
     present = occupied(sums)
     posterior = clusters.new_posterior(many.n_components, sums, subkey(key, Purpose.COMPONENTS))
