@@ -23,7 +23,7 @@ def planted():
 
 
 def test_p_values_are_uniform_if_the_number_is_true():
-    n_bootstrap, n_tables = 4, 30
+    n_bootstrap, n_tables = 4, 60
     rng = np.random.default_rng(0)
     found = [
         bootstrap_components_test(QUICK, rng.normal(size=(40, 1)), n_bootstrap, random_state=seed).p_value
