@@ -53,8 +53,8 @@ search = GridSearchCV(mixture, grid, scoring=scoring, refit="bic", cv=[(rows, ro
 CriteriaDisplay.from_search(search)
 
 # %%
-# The default scoring is the mean log density of held-out rows. `refit` fits the best combination to
-# all rows.
+# The default scoring is the mean log density of held-out rows. `refit` fits the best combination
+# to all rows.
 
 folds = KFold(5, shuffle=True, random_state=0)
 held_out = GridSearchCV(mixture, grid, cv=folds).fit(tumours)
@@ -85,10 +85,10 @@ table = pd.DataFrame(
 print(table.T)
 
 # %%
-# Held-out rows prefer the most components, because each of them describes a part of the density. BIC
-# demands more of each parameter. ICL also demands that components do not overlap, and it finds two
-# groups, which agree best with the diagnosis. The measurements of both diagnoses are skewed, so that
-# a better density has several components for each.
+# Held-out rows prefer the most components, because each of them describes a part of the density.
+# BIC demands more of each parameter. ICL also demands that components do not overlap, and it
+# finds two groups, which agree best with the diagnosis. The measurements of both diagnoses are
+# skewed, so that a better density has several components for each.
 #
 # Figures of a mixture
 # --------------------
@@ -110,8 +110,8 @@ axes[1, 1].set_title("density of BIC's mixture")
 print(two.summary(tumours))
 
 # %%
-# Uncertain tumours lie where the two components overlap. Most malignant tumours in the component of
-# the benign ones are uncertain:
+# Uncertain tumours lie where the two components overlap. Most malignant tumours in the component
+# of the benign ones are uncertain:
 
 uncertain = two.uncertainty(tumours) > 0.2
 wrong = pd.crosstab(pd.Series(two.labels_, name="component"), [diagnosis, uncertain])
@@ -137,5 +137,5 @@ plt.show()
 # The test agrees with BIC: the density needs more components. This does not contradict ICL, which
 # asks for groups.
 #
-# In short: use ICL for groups, BIC or held-out rows for a density, and look at the curves. Where the
-# best combinations differ little, the choice is not certain.
+# In short: use ICL for groups, BIC or held-out rows for a density, and look at the curves. Where
+# the best combinations differ little, the choice is not certain.
