@@ -25,6 +25,7 @@ _ORDER = (
     "plot_visitor_clusters",
     "plot_votes_missing_cells",
     "plot_category_prior_search",
+    "plot_number_and_form",
     "plot_number_of_species",
     "plot_mixed_table",
     "plot_grade_of_membership",

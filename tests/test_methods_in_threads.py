@@ -61,6 +61,7 @@ CALLS = {  # arguments of the calls of each method
     "get_feature_names_out": _nothing,
     "get_metadata_routing": _nothing,
     "get_params": _nothing,
+    "icl": _rows,
     "impute": lambda estimator, X: [{"X": X}, {"X": X, "n_draws": 2, "random_state": 0}],
     "inverse_transform": lambda estimator, X: [
         {"X": estimator.transform(X)} | ({"labels": [0] * len(X)} if isinstance(estimator, SubspaceMixture) else {})
@@ -79,6 +80,7 @@ CALLS = {  # arguments of the calls of each method
     "save": _nothing,
     "score": lambda estimator, X: [{"X": X} | ({"y": CLASSES[: len(X)]} if is_classifier(estimator) else {})],
     "score_samples": _rows,
+    "summary": _rows,
     "to_arviz": _nothing,
     "to_fixed": _nothing,
     "to_html": lambda estimator, X: [{"X": X}],
@@ -87,6 +89,7 @@ CALLS = {  # arguments of the calls of each method
     "topic_words": _nothing,
     "topics_as_frame": _nothing_or_rows,
     "transform": _rows,
+    "uncertainty": _rows,
 }
 
 

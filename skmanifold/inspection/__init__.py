@@ -3,8 +3,10 @@
 from ._calibration import CalibrationDisplay
 from ._class_words import ClassWords, class_words
 from ._co_clustering import CoClusteringDisplay
+from ._criteria import CriteriaDisplay
 from ._dimensions import DimensionPosteriorDisplay
 from ._merges import MergesDisplay
+from ._mixture import MixtureDisplay
 from ._sphere import SphereDisplay
 from ._topics import TopicDisplay
 from ._trace import TraceDisplay
@@ -13,8 +15,10 @@ __all__ = [
     "CalibrationDisplay",
     "ClassWords",
     "CoClusteringDisplay",
+    "CriteriaDisplay",
     "DimensionPosteriorDisplay",
     "MergesDisplay",
+    "MixtureDisplay",
     "SphereDisplay",
     "TopicDisplay",
     "TraceDisplay",

@@ -1,6 +1,7 @@
 """Evaluation of fitted models and of imputed tables.
 
-Held-out likelihood, topic coherence, matching of topics, partitions, distances of subspaces, and Rubin's rules.
+Held-out likelihood, topic coherence, matching of topics, partitions, distances of subspaces, numbers of components, and
+Rubin's rules.
 """
 
 import lazy_loader as _lazy

@@ -9,6 +9,10 @@ from ._left_to_right import LeftToRightScore as LeftToRightScore
 from ._left_to_right import left_to_right as left_to_right
 from ._matching import TopicMatch as TopicMatch
 from ._matching import match_topics as match_topics
+from ._number_of_components import BootstrapTest as BootstrapTest
+from ._number_of_components import bic_scorer as bic_scorer
+from ._number_of_components import bootstrap_components_test as bootstrap_components_test
+from ._number_of_components import icl_scorer as icl_scorer
 from ._partitions import co_clustering as co_clustering
 from ._partitions import expected_variation_of_information as expected_variation_of_information
 from ._partitions import point_partition as point_partition

@@ -102,6 +102,22 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         """
         return self._at_estimate(self._read(X))[0]
 
+    def uncertainty(self, X: MatrixLike) -> np.ndarray:
+        """Posterior probability that a row does not belong to its most probable component.
+
+        It is 1 minus the largest of the probabilities of `predict_proba`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        uncertainty : ndarray of shape (n_samples,)
+            From 0, certain, to ``1 - 1 / n_components``.
+        """
+        return 1.0 - self.predict_proba(X).max(axis=1)
+
     def predict(self, X: MatrixLike) -> np.ndarray:
         """The most probable component of each row, or the most probable cluster with a Dirichlet process.
 
@@ -166,9 +182,6 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
         with Workers(self.n_jobs) as workers:
             n_components = len(self._component_clusters)
             return shares_and_log_density(self._estimate, self._family_rows(rows), n_components, workers)
-
-    def _log_densities_of_estimate(self, X: MatrixLike) -> np.ndarray:
-        return self._at_estimate(self._read(X))[1]
 
 
 class MixtureInference(WithEmission, EstimateInference):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -204,21 +204,48 @@ class DensityScores:
         score : float
             In nats per row.
         """
-        log_densities, weights = _with_weights(self._log_densities(X), X, sample_weight)
-        return float(np.average(log_densities, weights=weights))
-
-    def _log_densities(self, X: MatrixLike) -> np.ndarray:
-        """Log densities of the rows, NaN for a row without a density."""
-        return self.score_samples(X)
+        log_densities = self.score_samples(X)
+        used, weights = _used_rows(log_densities, X, sample_weight)
+        return float(np.average(log_densities[used], weights=weights))
 
 
-def _with_weights(log_densities: np.ndarray, X: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Log densities and weights, which are 1 by default, of the rows that have a density and a positive weight."""
+def _used_rows(log_densities: np.ndarray, X: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mask of the rows that have a density and a positive weight, and their weights, which are 1 by default."""
+    if np.isnan(log_densities).all():
+        raise ValueError("All rows of X are zeros, which have no direction.")
     weights = np.ones(len(log_densities)) if sample_weight is None else validate_sample_weight(sample_weight, X)
     used = ~np.isnan(log_densities) & (weights > 0.0)
     if not used.any():
         raise ValueError("sample_weight must not be zero for all rows of X that have a density.")
-    return log_densities[used], weights[used]
+    return used, weights[used]
+
+
+class MixtureSummary(NamedTuple):
+    """Log likelihood, information criteria and sizes of components of a fitted mixture; `repr` is a table.
+
+    `n_rows`, `log_likelihood` and `sizes` are sums of weights of rows if these are given.
+    """
+
+    model: str
+    n_rows: float
+    log_likelihood: float
+    n_parameters: int
+    aic: float
+    bic: float
+    icl: float
+    weights: np.ndarray  # (n_components,)
+    sizes: np.ndarray  # (n_components,): numbers of rows by the most probable component
+
+    def __repr__(self) -> str:
+        numbers = [
+            ("rows", f"{self.n_rows:,.10g}"),
+            ("log likelihood", f"{self.log_likelihood:,.2f}"),
+            ("parameters", f"{self.n_parameters:,}"),
+            *((name.upper(), f"{getattr(self, name):,.2f}") for name in ("aic", "bic", "icl")),
+        ]
+        sizes = [f"{k:<10}{w:9.3f}{n:14,.10g}" for k, (w, n) in enumerate(zip(self.weights, self.sizes, strict=True))]
+        head = f"{'component':<10}{'weight':>9}{'rows':>14}"
+        return "\n".join([self.model, *(f"{name:<16}{value:>17}" for name, value in numbers), "", head, *sizes])
 
 
 class InformationCriteria:
@@ -230,21 +257,19 @@ class InformationCriteria:
         @property
         def weights_(self) -> np.ndarray: ...
 
-        def _log_densities_of_estimate(self, X: MatrixLike) -> np.ndarray: ...
+        def _read(self, X: MatrixLike) -> Any: ...
+
+        def _at_estimate(self, rows: Any) -> tuple[np.ndarray, np.ndarray]: ...
 
     def _n_parameters(self) -> int:
         return self._family.n_parameters() + len(self.weights_) - 1
 
+    def _model_name(self) -> str:
+        return type(self).__name__
+
     def _has_criteria(self) -> bool:
         """Whether the estimate is a mode, for ``available_if``; it may raise an AttributeError with the reason."""
         return True
-
-    def _at_mode(self, X: MatrixLike, sample_weight: ArrayLike | None) -> tuple[int, float, float]:
-        """Number of free parameters, weighted log likelihood of the rows, and sum of their weights."""
-        check_is_fitted(self)
-        n_parameters = self._n_parameters()
-        log_densities, weights = _with_weights(self._log_densities_of_estimate(X), X, sample_weight)
-        return n_parameters, float((weights * log_densities).sum()), weights.sum()
 
     @available_if(lambda estimator: estimator._has_criteria())
     def aic(self, X: MatrixLike, sample_weight: ArrayLike | None = None) -> float:
@@ -263,8 +288,7 @@ class InformationCriteria:
         aic : float
             From the log likelihood at the estimate, with densities as in `score_samples`.
         """
-        n_parameters, log_likelihood, _ = self._at_mode(X, sample_weight)
-        return 2.0 * n_parameters - 2.0 * log_likelihood
+        return self.summary(X, sample_weight).aic
 
     @available_if(lambda estimator: estimator._has_criteria())
     def bic(self, X: MatrixLike, sample_weight: ArrayLike | None = None) -> float:
@@ -284,5 +308,73 @@ class InformationCriteria:
             From the log likelihood at the estimate, with densities as in `score_samples`. The number of rows in the
             penalty is the sum of their weights, so that whole weights are copies of rows.
         """
-        n_parameters, log_likelihood, n_rows = self._at_mode(X, sample_weight)
-        return math.log(n_rows) * n_parameters - 2.0 * log_likelihood
+        return self.summary(X, sample_weight).bic
+
+    @available_if(lambda estimator: estimator._has_criteria())
+    def icl(self, X: MatrixLike, sample_weight: ArrayLike | None = None) -> float:
+        r"""Integrated completed likelihood criterion: lower is better. Available only if the estimate is a mode.
+
+        It is `bic` plus a penalty for components that overlap ([1]_),
+
+        .. math:: \mathrm{ICL} = \mathrm{BIC} - 2 \sum_i \omega_i \log \max_k p(k \mid x_i),
+
+        where :math:`\omega_i` are the weights of the rows, so that it prefers separate clusters to a better density.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The rows of `fit`. Rows without a density are left out.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows: those of `fit`, if it had weights. None weights each row by 1, also after a fit with
+            weights.
+
+        Returns
+        -------
+        icl : float
+
+        References
+        ----------
+        .. [1] C. Biernacki, G. Celeux and G. Govaert, "Assessing a mixture model for clustering with the integrated
+           completed likelihood", IEEE Transactions on Pattern Analysis and Machine Intelligence 22, 2000.
+        """
+        return self.summary(X, sample_weight).icl
+
+    @available_if(lambda estimator: estimator._has_criteria())
+    def summary(self, X: MatrixLike, sample_weight: ArrayLike | None = None) -> MixtureSummary:
+        """Log likelihood, number of parameters, information criteria, and sizes of the components.
+
+        Available only if the estimate is a mode. All values need one evaluation of the densities of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The rows of `fit`. Rows without a density are left out.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows: those of `fit`, if it had weights. None weights each row by 1, also after a fit with
+            weights.
+
+        Returns
+        -------
+        summary : MixtureSummary
+            A named tuple, which is printed as a table: ``model``, its name and emission; ``n_rows``;
+            ``log_likelihood``, with densities as in `score_samples`; ``n_parameters``; ``aic``, ``bic`` and ``icl``;
+            and of each component, ``weights`` as in ``weights_``, and ``sizes``, the numbers of rows of X whose most
+            probable component it is. Numbers of rows are sums of their weights.
+        """
+        check_is_fitted(self)
+        n_parameters = self._n_parameters()
+        shares, log_densities = self._at_estimate(self._read(X))
+        used, weights = _used_rows(log_densities, X, sample_weight)
+        n_rows, log_likelihood = float(weights.sum()), float((weights * log_densities[used]).sum())
+        bic = math.log(n_rows) * n_parameters - 2.0 * log_likelihood
+        return MixtureSummary(
+            model=self._model_name(),
+            n_rows=n_rows,
+            log_likelihood=log_likelihood,
+            n_parameters=n_parameters,
+            aic=2.0 * n_parameters - 2.0 * log_likelihood,
+            bic=bic,
+            icl=bic - 2.0 * float((weights * np.log(shares.max(axis=1)[used])).sum()),
+            weights=self.weights_,
+            sizes=np.bincount(shares.argmax(axis=1)[used], weights, len(self.weights_)),
+        )

@@ -442,14 +442,6 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
         shares[~rows.has_direction], log_density[~rows.has_direction] = self.weights_, np.nan
         return shares, log_density
 
-    def _log_densities(self, X: MatrixLike) -> np.ndarray:
-        log_density = self.score_samples(X)
-        if np.isnan(log_density).all():
-            raise ValueError("All rows of X are zeros, which have no direction.")
-        return log_density
-
-    _log_densities_of_estimate = _log_densities
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

@@ -12,8 +12,10 @@ from skmanifold import DPCategoricalMixture, StochasticLDA, SubspaceMixture, Von
 from skmanifold._install import install_command
 from skmanifold.inspection import (
     CoClusteringDisplay,
+    CriteriaDisplay,
     DimensionPosteriorDisplay,
     MergesDisplay,
+    MixtureDisplay,
     SphereDisplay,
     TopicDisplay,
     TraceDisplay,
@@ -24,15 +26,19 @@ from . import _fitted as fitted
 
 _PLOTS = {
     "CoClusteringDisplay.plot": CoClusteringDisplay(similarity=np.eye(2), labels=np.arange(2)).plot,
+    "CriteriaDisplay.plot": CriteriaDisplay(n_components=[1, 2], scores={"bic": np.eye(2)}, names=["a", "b"]).plot,
     "DimensionPosteriorDisplay.plot": DimensionPosteriorDisplay(probabilities=np.eye(2), names=["a", "b"]).plot,
     "MergesDisplay.plot": MergesDisplay(linkage=np.array([[0, 1, 1.0, 2]]), sizes=np.array([3, 2]), n_clusters=1).plot,
+    "MixtureDisplay.plot": MixtureDisplay(points=np.eye(2), labels=np.arange(2), uncertainty=np.zeros(2)).plot,
     "SphereDisplay.plot": SphereDisplay(directions=np.eye(3)).plot,
     "TopicDisplay.plot": TopicDisplay(topics=[0], words=[["a"]], values=[np.ones(1)]).plot,
     "TraceDisplay.plot": TraceDisplay(trace=np.ones((1, 3))).plot,
     # Before any work: these estimators are not even looked at.
     "CoClusteringDisplay.from_estimator": lambda: CoClusteringDisplay.from_estimator(None),
+    "CriteriaDisplay.from_search": lambda: CriteriaDisplay.from_search(None),
     "DimensionPosteriorDisplay.from_estimator": lambda: DimensionPosteriorDisplay.from_estimator(None),
     "MergesDisplay.from_estimator": lambda: MergesDisplay.from_estimator(None),
+    "MixtureDisplay.from_estimator": lambda: MixtureDisplay.from_estimator(None, None),
     "SphereDisplay.from_estimator": lambda: SphereDisplay.from_estimator(None),
     "SphereDisplay.from_draws": lambda: SphereDisplay.from_draws(None),
     "TopicDisplay.from_estimator": lambda: TopicDisplay.from_estimator(None),
@@ -58,6 +64,7 @@ def test_displays_are_drawn_from_arrays_alone(name):
 _SINGLE = {
     "co-clustering": lambda ax: CoClusteringDisplay.from_estimator(fitted.dirichlet_process(), ax=ax),
     "merges": lambda ax: MergesDisplay.from_estimator(fitted.dirichlet_process(), ax=ax),
+    "mixture": lambda ax: MixtureDisplay.from_estimator(fitted.family_mixture("gaussian"), fitted.directions(3), ax=ax),
     "dimensions": lambda ax: DimensionPosteriorDisplay.from_estimator(fitted.subspaces(), ax=ax),
     "sphere": lambda ax: SphereDisplay.from_draws(fitted.draws_on_spheres(3), ax=ax),
 }
@@ -98,6 +105,7 @@ def test_several_given_axes_are_used_and_a_single_one_is_divided(make, n):
 _REFUSED = [
     (CoClusteringDisplay, lambda: (fitted.von_mises_fisher(3), fitted.directions(3)), "VonMisesFisherMixture has none"),
     (DimensionPosteriorDisplay, lambda: (fitted.lda(),), "StochasticLDA does not have"),
+    (MixtureDisplay, lambda: (fitted.lda(), fitted.counts()), "StochasticLDA does not have"),
     (SphereDisplay, lambda: (fitted.von_mises_fisher(6),), "2 or 3 features; the estimator has 6"),
     (SphereDisplay, lambda: (fitted.lda(),), "StochasticLDA does not have"),
     (TopicDisplay, lambda: (fitted.family_mixture("gaussian"),), "TopicDisplay shows topics of words"),

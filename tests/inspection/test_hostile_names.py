@@ -43,7 +43,18 @@ def _parameters(display, names):
     return {
         "CalibrationDisplay": {"differences": shares, "band": np.ones((2, 4)), "pvalues": dict.fromkeys(names, 0.5)},
         "CoClusteringDisplay": {"similarity": np.eye(6), "labels": np.array(names, object).repeat(2)},
+        "CriteriaDisplay": {
+            "n_components": np.arange(1, 5),
+            "scores": {name: np.eye(3, 4) for name in names},
+            "names": names,
+        },
         "DimensionPosteriorDisplay": {"probabilities": np.eye(3), "names": names, "value_name": first},
+        "MixtureDisplay": {
+            "points": np.eye(3, 2),
+            "labels": np.zeros(3, int),
+            "uncertainty": np.zeros(3),
+            "axis_names": names[1:],
+        },
         "SphereDisplay": {"directions": np.eye(3), "groups": np.arange(3), "names": names, "axis_names": names},
         "TopicDisplay": {
             "topics": [0],
@@ -104,7 +115,8 @@ def test_names_are_drawn_unchanged(display, names):
     if hasattr(made, "ax_") and made.ax_.get_legend() is not None:
         legend = [text.get_text() for text in made.ax_.get_legend().get_texts()]
         assert all(any(NAMES[name] in text for text in legend) for name in names)
-    for panel in getattr(made, "axes_", [])[1:]:
+    panels = getattr(made, "axes_", [])
+    for panel in panels[-1:] if display == "CriteriaDisplay" else panels[1:]:
         legend = [text.get_text() for text in panel.get_legend().get_texts()]
         assert [text for text in legend if text != "draws"] == [NAMES[name] for name in names]
 

@@ -198,6 +198,10 @@ class FamilyInference(SummarizesClusters, ImputesCells, DrawsFromEmission, Infor
         self._check_offers(self.emission_, self._family, [HasNewRows], f"{type(self).__name__}.sample")
         return super()._new_rows(labels, key)
 
+    def _model_name(self) -> str:
+        form = getattr(self.emission_, "covariance_type", None)
+        return f"{super()._model_name()} of {type(self.emission_).__name__}({'' if form is None else repr(form)})"
+
     def _n_parameters(self) -> int:
         self._check_offers(self.emission_, self._family, [HasParameterCount], "An information criterion")
         return super()._n_parameters()

@@ -111,7 +111,7 @@ class SubspaceInference(DrawsFromPrior):
         ValueError
             If X has other columns than in `fit`, or values that are not finite.
         """
-        return self._log_densities_of_estimate(X)
+        return self._at_estimate(self._read(X))[1]
 
     def transform(self, X: ArrayLike) -> np.ndarray:
         r"""Distances to the subspaces, :math:`\|(I - U_k'U_k)(x - c_k)\|`.

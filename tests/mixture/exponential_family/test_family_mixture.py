@@ -187,6 +187,30 @@ def test_criteria_need_a_mode():
     assert np.isfinite(gibbs.set_params(n_polish=3).fit(X).bic(X))
 
 
+def test_the_summary_has_criteria_and_sizes_and_is_printed_as_a_table():
+    X, *_ = make_rows("gaussian", 300)
+    mixture = ExponentialFamilyMixture(3, emission=Gaussian("diag"), random_state=0).fit(X)
+    found, probabilities = mixture.summary(X), mixture.predict_proba(X)
+    largest = probabilities.max(axis=1)
+    np.testing.assert_allclose(mixture.uncertainty(X), 1.0 - largest, atol=1e-15)
+    assert mixture.uncertainty(X).max() > 0.1
+    assert (found.aic, found.bic, found.icl) == (mixture.aic(X), mixture.bic(X), mixture.icl(X))
+    assert found.icl == pytest.approx(mixture.bic(X) - 2.0 * np.log(largest).sum(), rel=1e-12)
+    assert found.icl > found.bic + 1.0
+    assert found.log_likelihood == pytest.approx(len(X) * mixture.score(X), rel=1e-12)
+    assert found.n_parameters == 2 + 3 * 2 * X.shape[1]
+    np.testing.assert_array_equal(found.sizes, np.bincount(mixture.predict(X), minlength=3))
+    np.testing.assert_array_equal(found.weights, mixture.weights_)
+    lines = str(found).splitlines()
+    assert lines[0] == "ExponentialFamilyMixture of Gaussian('diag')"
+    assert lines[1].split() == ["rows", "300"]
+    assert lines[-1].split() == ["2", f"{mixture.weights_[2]:.3f}", f"{found.sizes[2]:.0f}"]
+    weights = np.arange(300) % 3
+    weighted, twice = mixture.summary(X, weights), mixture.summary(np.repeat(X, weights, axis=0))
+    np.testing.assert_array_equal(weighted.sizes, twice.sizes)
+    assert weighted.icl == pytest.approx(twice.icl, rel=1e-12)
+
+
 # --- in scikit-learn -------------------------------------------------------------------------------------
 
 

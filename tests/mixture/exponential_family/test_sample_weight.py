@@ -77,7 +77,7 @@ def test_whole_weights_are_copies_of_rows(case, init):
     np.testing.assert_array_equal(weighted.labels_[COPIES], repeated.labels_)
     np.testing.assert_array_equal(weighted.labels_, weighted.predict(X))
     np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), rtol=1e-8, atol=1e-9)
-    for method in ("score", "aic", "bic"):
+    for method in ("score", "aic", "bic", "icl"):
         score, of_copies = getattr(weighted, method), getattr(repeated, method)(X[COPIES])
         assert score(X, sample_weight=WEIGHTS) == pytest.approx(of_copies, rel=1e-8)
         assert score(X) != pytest.approx(of_copies, rel=1e-3)
@@ -221,7 +221,7 @@ def test_columns_without_weighted_cells_are_refused():
     refuse("Column 1 of X has no observed cell", make(), X, sample_weight=np.arange(N) % 3)
 
 
-@pytest.mark.parametrize("method", ["score", "aic", "bic"])
+@pytest.mark.parametrize("method", ["score", "aic", "bic", "icl"])
 def test_scores_refuse_weights_that_do_not_fit(method):
     score = getattr(make("poisson", max_iter=3).fit(COUNTS), method)
     for weights, message in (
