@@ -92,13 +92,12 @@ LIMIT = 1800  # seconds of a fit of mclust
 # Data: rows and their labels
 
 
-def gaussians(seed):
-    """Four Gaussians of different sizes and covariances, in four dimensions."""
-    rng, sizes, n_columns = np.random.default_rng(seed), (400, 150, 60, 40), 4
-    parts = []
+def gaussians(seed, sizes=(400, 150, 60, 40), n_columns=4, distance=4.0):
+    """Gaussians of different sizes and covariances."""
+    rng, parts = np.random.default_rng(seed), []
     for size in sizes:
         factor = 0.5 * rng.normal(size=(n_columns, n_columns)) + 0.7 * np.eye(n_columns)
-        parts.append(rng.normal(size=(size, n_columns)) @ factor + 4.0 * rng.normal(size=n_columns))
+        parts.append(rng.normal(size=(size, n_columns)) @ factor + distance * rng.normal(size=n_columns))
     return joined(parts)
 
 
