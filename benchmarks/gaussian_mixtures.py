@@ -47,7 +47,7 @@ from benchmarks.clusters import gaussians, joined
 from skmanifold import ExponentialFamilyMixture
 from skmanifold.emissions import Gaussian
 
-FORMS = ["full", "tied", "diag", "spherical"]
+FORMS = ["full", "tied", "diag", "spherical", "proportional"]
 MOST_COMPONENTS = 9
 N_SPLITS = 4
 N_FOLDS = 5

@@ -36,6 +36,7 @@ _PRIVATE = {
     "emissions._gaussian.base": "GaussianParameters",
     "emissions._gaussian.diagonal": "DiagonalFamily DiagonalSums",
     "emissions._gaussian.full": "FullFamily FullSums",
+    "emissions._gaussian.proportional": "ProportionalFamily",
     "emissions._gaussian.tied": "TiedFamily TiedSums",
     "emissions._gaussian.hyperparameters": "Hyperprior NormalPrior",
     "emissions._gaussian.transforms": "YeoJohnson",

@@ -39,7 +39,7 @@ _DRAWN = "mean_precision", "covariance", "degrees_of_freedom"  # names of the nu
 _ROWS_OF_SEEDS = 50  # per cluster, on average
 _MOST_ROWS_OF_SEEDS = 20_000
 _MOST_DEVIATIONS = 1e35  # from a row to the origin, so that products of a few squares are finite
-_SEARCH = {"ftol": 1e-6}  # for the numbers of the prior of components
+_LEAST_SCATTER = 1e-10  # in prior variances; rounding errors give constant columns a scatter
 LEAST_SHARE = 1e-12  # share of a feature's variance that the features before it must leave unexplained
 
 
@@ -289,7 +289,7 @@ class GaussianFamily(RoundsColumns):
 
     def _with_best_prior(self, log_marginal: Callable[[PriorNumbers], float], free: Any, reference: np.ndarray) -> Any:
         """These rows with the prior whose numbers are the most probable; its scatter is a multiple of the reference."""
-        return self.with_prior(self._prior_of(self._free_numbers(free).best(log_marginal, {}), reference))
+        return self.with_prior(self._prior_of(self._free_numbers(free).best(log_marginal), reference))
 
     def _free_numbers(self, free: Any) -> FreeNumbers:
         given = PriorNumbers(1.0, self.prior.degrees, self.prior.mean_precision)
@@ -300,19 +300,32 @@ class GaussianFamily(RoundsColumns):
 
     def with_learned_numbers(self, statistics: Arrays, free: Any, is_rough: bool = False) -> Any:
         """The family with the most probable prior given statistics of components, as for clusters without rows."""
-        prior = self.prior
-        if "covariance" in free:  # that of all rows: `_within` divides it by the number of clusters
-            whole = prior.covariance * self.n_components ** (2.0 / self.n_features)
-            prior = prior._replace(covariance=whole)
-        clusters, sums = self._with_numbers(prior).clusters_of_sums(statistics)
-        reference, numbers = (
-            clusters._within(sums) if "covariance" in free else prior.covariance,
-            self._free_numbers(free),
-        )
+        whole, is_learned = self.prior.covariance, "covariance" in free
+        if is_learned:  # that of all rows: `_within` divides it by the number of clusters
+            whole = whole * self.n_components ** (2.0 / self.n_features)
+        clusters, sums = self._with_numbers(self.prior._replace(covariance=whole)).clusters_of_sums(statistics)
+        reference = self._varying(clusters._within(sums), statistics) if is_learned else whole
+        return self._with_numbers(clusters._learned_prior(sums, free, reference, is_rough))
+
+    def _learned_prior(self, sums: Any, free: Any, reference: np.ndarray, is_rough: bool) -> NormalPrior:
+        """The prior given a partition, whose scatter is a multiple of the reference."""
+        numbers = self._free_numbers(free)
         if is_rough:
-            return self._with_numbers(self._prior_of(numbers.usual(), reference))
-        best = numbers.best(clusters.log_marginal_of(sums, reference), _SEARCH)
-        return self._with_numbers(self._prior_of(best, reference))
+            return self._prior_of(numbers.usual(), reference)
+        return self._prior_of(numbers.best(self.log_marginal_of(sums, reference), of_components=True), reference)
+
+    def _varying(self, reference: np.ndarray, statistics: Arrays) -> np.ndarray:
+        """A reference in which columns that are constant in all rows have the variances of the prior."""
+        sizes, sums, products, *_ = statistics
+        squares = np.einsum("kvv->v", products) if self.has_matrices else products[..., 0].sum(axis=0)
+        scatter, variances = squares - sums.sum(axis=0) ** 2 / sizes.sum(), self.prior.covariance
+        if len(variances) != len(scatter):
+            return reference
+        variances = np.diagonal(variances) if self.has_matrices else variances
+        varies = scatter > _LEAST_SCATTER * sizes.sum() * variances
+        if not self.has_matrices:
+            return np.where(varies, reference, variances)
+        return np.where(np.outer(varies, varies), reference, 0.0) + np.diag(np.where(varies, 0.0, variances))
 
     def clusters_of_sums(self, statistics: Arrays) -> tuple[Any, Any]:
         """The family bound to no rows, and statistics of components as those of clusters."""

@@ -22,9 +22,9 @@ from .._rounding import cell_width, within_cells
 from .base import GaussianFamily
 from .dependent_columns import warn_of_dependent_columns
 from .diagonal import DiagonalFamily
-from .forms import EqualEigenvalues, EqualOrientations, EqualRatios, EqualShapes
 from .full import FullFamily
 from .hyperparameters import NormalPrior
+from .proportional import ProportionalFamily
 from .tied import TiedFamily
 from .transforms import YeoJohnson, transform_of_rows
 
@@ -72,10 +72,7 @@ _FAMILIES: dict[str, type[GaussianFamily]] = {
     "tied": TiedFamily,
     "diag": DiagonalFamily,
     "spherical": DiagonalFamily,
-    "VEE": EqualShapes,
-    "VVE": EqualOrientations,
-    "EEV": EqualEigenvalues,
-    "VEV": EqualRatios,
+    "proportional": ProportionalFamily,
 }
 
 
@@ -279,7 +276,7 @@ class Gaussian(WeighableEmission):
 
     def __init__(
         self,
-        covariance_type: Literal["full", "tied", "diag", "spherical"] = "full",
+        covariance_type: Literal["full", "tied", "diag", "spherical", "proportional"] = "full",
         mean_prior: ArrayLike | None = None,
         mean_precision_prior: float | None = None,
         covariance_prior: float | ArrayLike | None = None,

@@ -30,6 +30,7 @@ from .._statistics import occupied
 _CENTRES = np.log([1.0, 2.0, 0.1])  # of scale, excess and mean precision
 _DEVIATIONS = np.array([2.0, 1.0, 0.5])  # of the logarithms
 _BOUNDS = np.log([(1e-5, 100.0), (0.5, 1e4), (0.01, 1e4)])
+_LEAST_OF_COMPONENTS = np.log([0.3, 1.1])  # scale and excess
 _NAMES = "covariance", "degrees", "mean_precision"
 _POWERS = "transform"
 _MORE_ROWS = 2.0  # of the Wishart prior, above the number of columns
@@ -90,16 +91,25 @@ class FreeNumbers:
         """The medians of the free numbers."""
         return self.numbers(_CENTRES[self.is_free])
 
-    def best(self, log_marginal: Callable[[PriorNumbers], float], options: dict[str, float]) -> PriorNumbers:
-        """The most probable numbers given a partition, by its `log_marginal`, a function of them."""
+    def best(self, log_marginal: Callable[[PriorNumbers], float], of_components: bool = False) -> PriorNumbers:
+        """The most probable numbers given a partition, by its `log_marginal`, a function of them.
+
+        Numbers `of_components` of a finite mixture have other bounds: columns of few different numbers could make the
+        scale arbitrarily small, and components without rows have a mode. They are rounded to a percent, so that
+        rounding errors of sums do not change them.
+        """
 
         def cost(logs: np.ndarray) -> float:
             return -(self.log_prior(logs) + log_marginal(self.numbers(logs)))
 
         if not self.is_free.any():
             return self.given
-        found = minimize(cost, _CENTRES[self.is_free], method="L-BFGS-B", bounds=_BOUNDS[self.is_free], options=options)
-        return self.numbers(found.x)
+        bounds, options = _BOUNDS.copy(), {}
+        if of_components:
+            bounds[:2, 0], options = _LEAST_OF_COMPONENTS, {"ftol": 1e-6}
+        start, bounds = _CENTRES[self.is_free], bounds[self.is_free]
+        found = minimize(cost, start, method="L-BFGS-B", bounds=bounds, options=options).x
+        return self.numbers(np.round(found, 2) if of_components else found)
 
     def drawn(
         self,

@@ -12,12 +12,11 @@ from ...numerics.simd import ROW_LANES
 from ...utils._njit import njit, njit_part
 from ...utils._threads import Workers
 from .. import kernels
-from .._protocols import Arrays
-from .._statistics import OF_ROWS, move_entry, without_rows
+from .._statistics import OF_ROWS, move_entry, occupied, without_rows
 from . import matrix_kernels
 from .base import GaussianFamily, GaussianParameters, IncompleteComponents, MatrixComponents, MatrixData
 from .full import FullSums
-from .hyperparameters import PriorNumbers, pooled
+from .hyperparameters import NormalPrior, PriorNumbers, pooled
 from .kernels import add_products, add_tied_densities, fill_image, fill_images_of_rows, fill_tied_squares, load_columns
 from .matrices import MatrixFamily, symmetric
 from .matrix_kernels import fill_draws
@@ -205,15 +204,16 @@ class TiedFamily(MatrixFamily):
     def _prepared(self, parameters: GaussianParameters) -> np.ndarray:
         return self._images(parameters.factors, parameters.means - self.origin)
 
-    def with_learned_numbers(self, statistics: Arrays, free: Any, is_rough: bool = False) -> TiedFamily:
-        """The family whose prior covariance is that within components, with the weight of one row."""
-        if "covariance" not in free:
-            return self
-        prior, (sizes, sums, products) = self.prior, statistics
-        roots = sums / np.sqrt(np.maximum(sizes, 1e-300))[:, np.newaxis]
-        scatter = symmetric(products[0]) - roots.T @ roots
-        within = pooled(scatter, sizes.sum(), int(np.count_nonzero(sizes)), prior.covariance, self.n_features + 2.0)
-        return self._with_numbers(prior._replace(covariance=within))
+    def _learned_prior(self, sums: Any, free: Any, reference: np.ndarray, is_rough: bool) -> NormalPrior:
+        """The prior whose covariance is that within components, with the weight of one row."""
+        return self.prior._replace(covariance=reference)
+
+    def _within(self, statistics: TiedSums) -> np.ndarray:
+        labels = occupied(statistics)
+        sizes, whole = statistics.sizes[labels], self.prior.covariance * len(labels) ** (-2.0 / self.n_features)
+        roots = statistics.sums[labels] / np.sqrt(sizes)[:, np.newaxis]
+        scatter = symmetric(statistics.products[0]) - roots.T @ roots
+        return pooled(scatter, sizes.sum(), len(sizes), whole, self.n_features + 2.0)
 
     # Clusters of rows
 

@@ -25,8 +25,6 @@ from ...models import ExpectationModel, IncompatibleError
 from ...numerics.block_sums import BLOCK_ROWS, BlockSums
 from ...random._keys import Purpose, subkey
 from ...random._variates import some_rows
-from ...samplers import ESCA
-from ...samplers._states import LatentState, run_pilot
 from ...utils._parameters import offers
 from ...utils._sklearn import take_rows
 from ...utils._threads import ONE, Workers
@@ -319,13 +317,12 @@ def learned_family(
         rows, weights = rows.take(chosen), weights and weights._replace(values=weights.values[chosen])
         some = WeightedRows(rows, weights, slice(None), rows)
         start = start_of(mixture, some, family, free) if callable(start) else start[chosen]
-    of_model, learned = (ONE, 1, weights), family
-    labels, statistics = FamilyModel(rows, 0, _weight_prior(mixture), family, start, *of_model).init_latents(key)
-    for n_round in range(_N_ROUNDS if mixture.n_components > 1 else 0):
-        learned = family.with_learned_numbers(statistics.total(), free, is_rough=True)
-        model = FamilyModel(rows, 0, _weight_prior(mixture), learned, labels, *of_model)
-        begun = LatentState(model.mode(statistics), subkey(key, n_round), 0, -np.inf, statistics, labels)
-        _, (*_, statistics, labels) = run_pilot(partial(ESCA().step, model), begun, _N_PASSES)
+    model = FamilyModel(rows, 0, _weight_prior(mixture), family, start, ONE, 1, weights)
+    labels, statistics = model.init_latents(key)
+    for _ in range(_N_ROUNDS if mixture.n_components > 1 else 0):
+        model.family = family.with_learned_numbers(statistics.total(), free, is_rough=True)
+        for _ in range(_N_PASSES):
+            statistics, _ = model.expect_latents(model.mode(statistics))
     learned, found = family.with_learned_numbers(statistics.total(), free), None
     if rows is data.rows and isinstance(mixture.init, str):
         first = subkey(chain, Purpose.INITIAL_LATENTS)

@@ -17,7 +17,8 @@ from ...utils._njit import njit
 from ...utils._parameters import offers
 from .._memberships import random_labels
 
-LEAST_CLUSTERS, _CLUSTERS_OF_COMPONENT = 30, 3  # that are merged
+_LEAST_CLUSTERS, _CLUSTERS_OF_COMPONENT = 30, 3  # that are merged
+_MOST_COLUMNS = 32
 
 
 def start_labels(
@@ -49,8 +50,8 @@ def start_labels(
 
 
 def can_merge(family: Any) -> bool:
-    """Whether clusters of the family can be merged: it has marginal densities, with a proper prior."""
-    return offers(family, HasSumsOfClusters) and family.is_proper
+    """Whether to merge clusters: there are marginal densities, and few columns, so that few rows determine clusters."""
+    return offers(family, HasSumsOfClusters) and family.is_proper and family.n_features <= _MOST_COLUMNS
 
 
 def _seeds(family: Any, rows: Any, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
@@ -71,7 +72,7 @@ def _merged_labels(
 ) -> np.ndarray:
     """Labels of K clusters: of many small ones, the two with the lowest log Bayes factor are merged in each step."""
     K = family.n_components
-    many = family.with_components(min(max(LEAST_CLUSTERS, _CLUSTERS_OF_COMPONENT * K), rows.n_rows))
+    many = family.with_components(min(max(_LEAST_CLUSTERS, _CLUSTERS_OF_COMPONENT * K), rows.n_rows))
     labels = _seeds(many, rows, subkey(key, Purpose.CENTRES), row_weights)
     statistics = sums_of(many, rows, labels, row_weights).total()
     if free:

@@ -51,8 +51,8 @@ def make_model(name, n=600, K=3, emission=None, workers=None, **options):
     rows = read(emission, X)
     family = emission.bind(rows, K)
 
-    def start(key):
-        return start_labels(family, rows, "k-means++", key)
+    def start(key, number):
+        return start_labels(family, rows, "k-means++", (), key)
 
     return FamilyModel(rows, 0, 0.5, family, start, workers or Workers(1))
 
@@ -181,7 +181,7 @@ def climb(model, n_steps=25):
 def test_em_never_falls_and_gains_at_least_what_the_m_step_adds(name):
     model = make_model(name, 300, m=2)
     if name == "negative_binomial":  # the other start is on a plateau, where the dispersions explain all rows
-        seeds = start_labels(model.family, model.rows, "k-means++", KEY)
+        seeds = start_labels(model.family, model.rows, "k-means++", (), KEY)
         model.start = np.where(np.arange(300) % 2, seeds, np.arange(300) % 3).astype(np.int32)
     else:
         model.start = (np.arange(300) % 3).astype(np.int32)
