@@ -14,6 +14,7 @@ from ._abilities import HasParametersOf as HasParametersOf
 from ._abilities import HasParts as HasParts
 from ._abilities import HasSeeds as HasSeeds
 from ._abilities import HasShares as HasShares
+from ._abilities import HasSumsOfClusters as HasSumsOfClusters
 from ._abilities import LearnsPrior as LearnsPrior
 from ._base import BaseEmission as BaseEmission
 from ._bernoulli import Bernoulli as Bernoulli

@@ -52,12 +52,21 @@ _WORDS = {
     "seed_weighted_labels": "initial labels from seeds among rows with weights",
     "read_tokens": "a reader of tokens",
     "bind_tokens": "a family of tokens",
+    "is_proper": "a proper prior",
+    "with_learned_numbers": "a prior that is learned from statistics",
+    "clusters_of_sums": "clusters that are given by statistics",
 }
 
 
 def in_words(names: Iterable[str]) -> str:
     """What each of these members of protocols does, its name in brackets, joined by "and", for errors."""
     return " and ".join(f"{_WORDS.get(name, name)} ({name})" for name in names)
+
+
+def name_of(emission: BaseEmission) -> str:
+    """The class of an emission, and the form of its covariances if it has one, for summaries and errors."""
+    form = getattr(emission, "covariance_type", None)
+    return type(emission).__name__ + ("" if form is None else f"({form!r})")
 
 
 def needs_of_family(needs_of_method: dict[str, tuple[type, ...]], protocols: Iterable[type]) -> list[type]:
@@ -155,6 +164,5 @@ class WithEmission:
         able = [name for name, each in known.items() if all(getattr(each, member, None) for member in lacks)]
         others = f" ({', '.join(map(repr, able))} {'do' if len(able) > 1 else 'does'})" if able else ""
         raise IncompatibleError(
-            f"{whom} needs {in_words(lacks)}, which the emission {type(emission).__name__} does not offer{others}"
-            f"{advice}."
+            f"{whom} needs {in_words(lacks)}, which the emission {name_of(emission)} does not offer{others}{advice}."
         )

@@ -105,38 +105,50 @@ class Gaussian(WeighableEmission):
         \Sigma = \frac{\Psi_0 + K \kappa_0 \mu_0 \mu_0' + S - \sum_k (\kappa_0 + n_k) \mu_k \mu_k'}
         {\nu_0 - d - 1 - K + n}.
 
+    Proportional covariances are :math:`\Sigma_k = \lambda_k A` with :math:`|A| = 1` ([4]_). They have no conjugate
+    prior: the mode maximises the posterior density of "full" among such covariances. With the numerator :math:`M_k` and
+    the denominator :math:`m_k` of :math:`\Sigma_k` above it satisfies
+
+    .. math::
+
+        \lambda_k = \frac{\mathrm{tr}(A^{-1} M_k)}{d \, m_k}, \qquad A \propto \sum_k M_k / \lambda_k,
+
+    which are computed in turn until they no longer change ([5]_).
+
     In a mixture, cells with NaN are missing, and assumed missing at random: the density of a row is that of its
     observed cells, and a row without observed cells has density 1. With "diag" and "spherical" the statistics of a
-    component count the observed cells of each feature, in place of :math:`n_k`. With "full" and "tied", ESCA and Gibbs
-    sampling draw the missing cells of a row given its component and its observed cells, and EM uses their conditional
-    means and covariances. The statistics of initial labels have the mean of the observed cells in missing cells.
+    component count the observed cells of each feature, in place of :math:`n_k`. With matrices, ESCA and Gibbs sampling
+    draw the missing cells of a row given its component and its observed cells, and EM uses their conditional means and
+    covariances. The statistics of initial labels have the mean of the observed cells in missing cells.
 
     Parameters
     ----------
-    covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
+    covariance_type : {"full", "tied", "diag", "spherical", "proportional"}, default="full"
         One covariance matrix per component; one covariance matrix for all components; one variance per feature of a
-        component; one variance for all features of a component.
+        component; one variance for all features of a component; multiples of one covariance matrix, for a given number
+        of components and samplers that use the mode ("em", "esca").
     mean_prior : array-like of shape (n_features,), default=None
         :math:`\mu_0`; None is the mean of the rows, of each column over its observed cells.
     mean_precision_prior : float, default=None
-        :math:`\kappa_0`: the number of rows to which the prior of the mean is equivalent. None is 0.01;
-        :class:`~skmanifold.DPMixture` learns it, see Notes.
+        :math:`\kappa_0`: the number of rows to which the prior of the mean is equivalent. None is learned by mixtures,
+        see Notes; it is 0.01 in admixtures, and with "tied" and "proportional" in
+        :class:`~skmanifold.ExponentialFamilyMixture`.
     covariance_prior : float or array-like of shape (n_features,) or (n_features, n_features), default=None
-        :math:`\Psi_0`, or its diagonal; for spherical covariances a number. None is the covariance of the rows divided
-        by :math:`K^{2/d}`, so that the components together have the volume of the data ([1]_): for "full" and "tied"
+        :math:`\Psi_0`, or its diagonal; for spherical covariances a number. None is learned by mixtures, see Notes, but
+        with "tied" not by :class:`~skmanifold.DPMixture`. Where it is not learned, it is the covariance of the rows
+        divided by :math:`K^{2/d}`, so that the components together have the volume of the data ([1]_): for matrices
         plus one percent of its diagonal, for "diag" the diagonal, for "spherical" its mean. A constant column has the
         mean variance of the others. With missing cells, variances are of observed cells, and covariances those of rows
-        with the means of columns in missing cells, scaled to these variances. :class:`~skmanifold.DPMixture` learns it
-        in place of this default, except with "tied", where K is 1.
+        with the means of columns in missing cells, scaled to these variances. K is 1 in
+        :class:`~skmanifold.DPMixture`.
     degrees_of_freedom_prior : float, default=None
-        :math:`\nu_0`; None is :math:`d + 3` (:math:`d + K + 2` for "tied", 4 for "diag"). Then the prior of the
-        covariance is equivalent to one row, or for "spherical" to one number, and a component without rows has the
-        covariance :math:`\Psi_0`. :class:`~skmanifold.DPMixture` learns it together with :math:`\Psi_0`; if
-        `covariance_prior` is given, None is :math:`d + 3` there too.
+        :math:`\nu_0`; None is learned by mixtures together with :math:`\Psi_0`, except with "tied". Where it is not
+        learned, also if `covariance_prior` is given, None is :math:`d + 3` (:math:`d + K + 2` for "tied", 4 for
+        "diag"). Then the prior of the covariance is equivalent to one row, or for "spherical" to one number, and a
+        component without rows has the covariance :math:`\Psi_0`.
     transform : {"auto"}, array-like of shape (n_features,) or None, default=None
         Powers :math:`\lambda_j` from 0 to 2 of Yeo-Johnson transforms of the columns, for skewed columns; 1 leaves a
         column as it is. "auto" learns them, see Notes; None transforms no column. Not for word vectors of admixtures.
-
     resolution : "auto", float or array-like of shape (n_features,), default=None
         Width :math:`h_j` of the cells to which the numbers of each column were rounded, 0 for exact numbers. "auto"
         finds grids, offset plus multiples of a width, with repeated numbers. None is "auto" for
@@ -147,10 +159,10 @@ class Gaussian(WeighableEmission):
 
     Notes
     -----
-    :class:`~skmanifold.DPMixture` learns the numbers that are None from the rows, because the number of components and
-    their shapes depend on them. With a partition of a sample of the rows, the numbers maximise
-    the marginal likelihood: the means and covariances are integrated out. For full covariances it is the product over
-    the clusters of
+    Mixtures learn the numbers that are None from the rows (empirical Bayes): how probable new rows are, and how many
+    components there are, depends on them. With a partition of a sample of the rows, the numbers maximise the marginal
+    likelihood: the means and covariances are integrated out. For full covariances it is the product over the clusters
+    of
 
     .. math::
 
@@ -166,12 +178,23 @@ class Gaussian(WeighableEmission):
     marginal likelihood is multiplied by lognormal densities of the scale, of :math:`\nu_0 - d - 1` and of
     :math:`\kappa_0`, with medians 1, 2 and 0.1, and standard deviations of the logarithms 2, 1 and 0.5. They keep the
     numbers finite if there are few clusters; :math:`\kappa_0` is at least 0.01. "diag" and "spherical" have
-    :math:`\nu_0 - 2` in place of :math:`\nu_0 - d - 1`. With "tied" only :math:`\kappa_0` is
-    learned: the rows determine the common covariance. :math:`\mu_0` is not learned.
+    :math:`\nu_0 - 2` in place of :math:`\nu_0 - d - 1`. With "tied" only :math:`\kappa_0` is learned: the rows
+    determine the common covariance. :math:`\mu_0` is not learned, and an improper prior stays as it is. ``emission_``
+    of the estimator has the learned numbers.
 
-    These numbers are then fixed (``hyperparameters="learn"``) or the start of a chain that also draws them, from their
-    posterior given the partition. Then :math:`\Psi_0 = (\nu_0 - d - 1) s R`, where s is the scale, and the prior of R
-    does not depend on a partition:
+    :class:`~skmanifold.ExponentialFamilyMixture` learns them from the sums of components, in place of those of a
+    partition: after ten passes of EM from the labels of its first start, with at most 16,384 random rows (a minibatch,
+    in the first `partial_fit`). For "full", "diag" and "spherical" the function above is maximised, but with a scale of
+    at least 0.3 and :math:`\nu_0 - d - 1` of at least 1.1: columns of few different numbers could make the scale
+    arbitrarily small, and a component without rows needs a mode. The logarithms of the numbers are rounded to 0.01. For
+    "tied" :math:`\Psi_0` is the pooled covariance within the components, which has the weight of one row. For
+    "proportional" it is a tenth of this covariance, with :math:`\nu_0 = d + 2.1`, which has the weight of a tenth of a
+    row in each component. In both :math:`\kappa_0` is 0.01. A column that is constant in all rows keeps the variance of
+    the default `covariance_prior`. Numbers of blocks of :class:`~skmanifold.emissions.Columns` are not learned.
+
+    These numbers are then fixed, or in :class:`~skmanifold.DPMixture`, unless ``hyperparameters="learn"``, the start of
+    a chain that also draws them, from their posterior given the partition. Then :math:`\Psi_0 = (\nu_0 - d - 1) s R`,
+    where s is the scale, and the prior of R does not depend on a partition:
 
     .. math::
 
@@ -222,7 +245,7 @@ class Gaussian(WeighableEmission):
     the columns; ``covariances_`` and the hyperparameters are those of transformed columns.
 
     "auto" chooses the power of a column that maximises the marginal likelihood of the column given clusters, and for
-    "full" and "tied" given the other columns, if that increases the logarithm by more than 3 compared with
+    matrices given the other columns, if that increases the logarithm by more than 3 compared with
     :math:`\lambda_j = 1`. :class:`~skmanifold.DPMixture` does so in the rounds of its search for initial clusters, and
     other estimators with clusters of k-means, twice: of the rows, and of the transformed rows. ``emission_`` of the
     estimator has the chosen powers. They are then fixed, or the start of a chain of :class:`~skmanifold.DPMixture` that
@@ -249,6 +272,8 @@ class Gaussian(WeighableEmission):
        massively parallel inference", AISTATS 2016.
     .. [3] I.-K. Yeo and R. A. Johnson, "A new family of power transformations to improve normality or symmetry",
        Biometrika 87, 2000.
+    .. [4] B. K. Flury, "Proportionality of k covariance matrices", Statistics & Probability Letters 4, 1986.
+    .. [5] G. Celeux and G. Govaert, "Gaussian parsimonious clustering models", Pattern Recognition 28, 1995.
 
     Examples
     --------
@@ -342,7 +367,7 @@ class Gaussian(WeighableEmission):
         return family
 
     def free_hyperparameters(self) -> tuple[str, ...]:
-        """Hyperparameters that Dirichlet process mixtures learn, since they are None."""
+        """Hyperparameters that mixtures learn, since they are None."""
         free = ["mean_precision"] if self.mean_precision_prior is None else []
         if self.covariance_prior is None:
             is_tied = self.covariance_type == "tied"

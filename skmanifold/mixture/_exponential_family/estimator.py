@@ -51,7 +51,8 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         :class:`~skmanifold.emissions.Columns`, :class:`~skmanifold.emissions.Gaussian`,
         :class:`~skmanifold.emissions.Multinomial`, :class:`~skmanifold.emissions.NegativeBinomial`,
         :class:`~skmanifold.emissions.Poisson` or :class:`~skmanifold.emissions.VonMisesFisher`; or a user-defined
-        :class:`~skmanifold.emissions.RowEmission`. A name stands for its defaults.
+        :class:`~skmanifold.emissions.RowEmission`. A name stands for its defaults. Numbers of the prior of
+        :class:`~skmanifold.emissions.Gaussian` that are None are learned from the rows, see its Notes.
     sampler : {"esca", "em", "gibbs"} or instance, default="esca"
         Inference algorithm:
 
@@ -63,12 +64,21 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         - ``"gibbs"`` (:class:`~skmanifold.samplers.Gibbs`): draws parameters and labels from the posterior.
     weight_prior : float, default=None
         Dirichlet parameter :math:`\alpha` of each weight; None is ``1 / n_components``.
-    init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
-        Initial labels. For Gaussian rows, "k-means++" uses k-means with features scaled to equal ranges ([3]_); for
-        "negative_binomial" of the logs of the counts plus one, and for tables with equal variances of the columns. For
-        other emissions, it chooses seeds among the rows as k-means++ does, by likelihood. "random" draws random labels,
-        which need more passes: without a tolerance, ``sampler=ESCA()``, the fit may be better. An array gives the
-        labels, whole numbers from 0 to K - 1.
+    init : {"auto", "hierarchical", "k-means++", "random"} or array-like of shape (n_samples,), default="auto"
+        Initial labels:
+
+        - "k-means++": for Gaussian rows, k-means with features scaled to equal ranges ([3]_); for "negative_binomial"
+          of the logs of the counts plus one, and for tables with equal variances of the columns. For other emissions,
+          it chooses seeds among the rows as k-means++ does, by likelihood.
+        - "hierarchical": at least 30 and at least 3 K clusters of "k-means++" are merged until K are left. Each step
+          merges the two clusters with the lowest log Bayes factor, the marginal density of their rows as two clusters
+          over that as one. It needs a Gaussian emission with a proper prior.
+        - "auto": of the `n_init` initial labels of a chain, the first are "hierarchical" if rows are Gaussian with a
+          proper prior and at most 32 columns, and all others "k-means++".
+        - "random": random labels, which need more passes: without a tolerance, ``sampler=ESCA()``, the fit may be
+          better.
+
+        An array gives the labels, whole numbers from 0 to K - 1.
     max_iter : int, default=200
         Number of passes over the data, including burn-in; the maximum for "em" and for "esca" with a tolerance.
     burn_in : int, default=None
@@ -77,8 +87,9 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     thin : int, default=2
         After burn-in, every `thin`-th pass is kept in ``posterior_``.
     n_init : int, default=5
-        Number of initial labels for each chain. After a few passes of stochastic EM from each, the chain continues from
-        the one with the highest log likelihood. 1 skips these passes. Ignored if `init` gives the labels. With
+        Number of initial labels for each chain. From each there are five passes of stochastic EM. The half with the
+        higher log likelihoods continues with three times as many passes, until one is left, from which the chain
+        starts. 1 skips these passes. Ignored if `init` gives the labels. With
         `sample_weight`, these passes draw one label for each row, which counts with the weight of the row.
     n_chains : int, default=1
         Number of independent chains with different initial labels. The estimate comes from the chain with the highest
@@ -134,6 +145,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         For each component, the index of the fitted row with the highest density in it among the rows with its label; -1
         if there are none. Not set by `partial_fit`.
     emission_ : BaseEmission
+        The emission, with what was learned from the rows.
     sampler_ : BaseSampler
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         After burn-in: ``"log_likelihood"`` of the parameters before each pass, ``"weights"``, and ``"components"`` for
@@ -167,6 +179,11 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     of all passes after burn-in for "gibbs". The average of "gibbs" is meaningful only if the components do not change
     their order within the chain, which holds if they are well separated. `score_samples` does not need this.
 
+    The components of Gaussian rows can have any size and orientation, so different initial labels lead to different
+    modes. Labels of a hierarchy of clusters are initial labels of model-based clustering since [4]_. Here the marginal
+    densities of the emission's own components decide which clusters are merged. The best start is found by successive
+    halving ([5]_), since log likelihoods after few passes do not show which start ends highest.
+
     A component without rows has the mode of its prior as its parameters.
 
     Missing cells (NaN) are assumed missing at random. Labels, scores and membership probabilities use the distribution
@@ -182,6 +199,10 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
        for the mixture problem", Computational Statistics Quarterly 2, 1985.
     .. [3] G. W. Milligan and M. C. Cooper, "A study of standardization of variables in cluster analysis", Journal of
        Classification 5, 1988.
+    .. [4] C. Fraley, "Algorithms for model-based Gaussian hierarchical clustering", SIAM Journal on Scientific
+       Computing 20, 1998.
+    .. [5] K. Jamieson and A. Talwalkar, "Non-stochastic best arm identification and hyperparameter optimization",
+       AISTATS 2016.
 
     Examples
     --------

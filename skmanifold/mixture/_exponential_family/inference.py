@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._abilities import HasFeatureVariances, HasNewRows, HasParameterCount
+from ...emissions._estimator import name_of
 from ...inference._draw_store import draws_of, evenly_spaced
 from ...inference._draws import to_tree
 from ...models import IncompatibleError
@@ -199,8 +200,7 @@ class FamilyInference(SummarizesClusters, ImputesCells, DrawsFromEmission, Infor
         return super()._new_rows(labels, key)
 
     def _model_name(self) -> str:
-        form = getattr(self.emission_, "covariance_type", None)
-        return f"{super()._model_name()} of {type(self.emission_).__name__}({'' if form is None else repr(form)})"
+        return f"{super()._model_name()} of {name_of(self.emission_)}"
 
     def _n_parameters(self) -> int:
         self._check_offers(self.emission_, self._family, [HasParameterCount], "An information criterion")
