@@ -95,7 +95,7 @@ def cannot_pass_checks_of_weights(estimator):
     if estimator.sampler == "em":
         if estimator.n_components == 1:
             return {}
-        return dict.fromkeys(equivalence, "k-means++ draws other initial labels for rows in another order")
+        return dict.fromkeys(equivalence, "initial labels are drawn: others for rows in another order")
     names = [f"check_sample_weights_{name}" for name in WEIGHT_CHECKS] + ["check_all_zero_sample_weights_error"]
     return dict.fromkeys([*names, *equivalence], "only the sampler 'em' has weights of rows")
 
