@@ -219,8 +219,8 @@ class TiedFamily(MatrixFamily):
     # Clusters of rows
 
     def with_hyperprior(self, free: Any, before: LearnsNumbers) -> Any:
-        """The family whose prior is the start of a chain, which draws the precision of means alone."""
-        return super().with_hyperprior([name for name in free if name == "mean_precision"], before)
+        """The family whose prior is the start of a chain, which draws no covariance of the prior."""
+        return super().with_hyperprior([name for name in free if name not in ("covariance", "degrees")], before)
 
     def with_learned_prior(self, statistics: TiedSums, free: Any) -> TiedFamily:
         """These rows with the most probable prior of the means given a partition."""
