@@ -158,7 +158,7 @@ def test_repeated_rows_of_other_emissions(emission):
 
 
 def rounded_fit(kind, width, X, n_components=1, sampler="em"):
-    emission = Gaussian(kind, resolution=width)
+    emission = Gaussian(kind, covariance_prior=1.0, resolution=width)
     return ExponentialFamilyMixture(n_components, emission=emission, sampler=sampler, max_iter=40, random_state=0).fit(
         X
     )

@@ -99,6 +99,7 @@ def test_rows_of_a_user_have_criteria_streams_and_parameters_by_name():
         ("sum_shares", {"n_polish": 2}, "fit", "n_polish=2", ""),
         ("seed_labels", {}, "fit", "init='auto'", "; or set init='random'."),
         ("seed_labels", {}, "partial_fit", "init='auto'", ""),
+        ("seed_labels", {"init": "k-means++"}, "fit", "init='k-means++'", "; or set init='random'."),
         ("sample", {}, "sample", "ExponentialFamilyMixture.sample", ""),
         ("n_parameters", {}, "aic", "An information criterion", ""),
         ("n_parameters", {}, "bic", "An information criterion", ""),

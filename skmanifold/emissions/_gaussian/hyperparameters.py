@@ -30,7 +30,7 @@ from .._statistics import occupied
 _CENTRES = np.log([1.0, 2.0, 0.1])  # of scale, excess and mean precision
 _DEVIATIONS = np.array([2.0, 1.0, 0.5])  # of the logarithms
 _BOUNDS = np.log([(1e-5, 100.0), (0.5, 1e4), (0.01, 1e4)])
-_LEAST_OF_COMPONENTS = np.log([0.3, 1.1])  # scale and excess
+_LEAST_OF_COMPONENTS = np.log([0.1, 1.1])  # scale and excess
 _NAMES = "covariance", "degrees", "mean_precision"
 _POWERS = "transform"
 _MORE_ROWS = 2.0  # of the Wishart prior, above the number of columns

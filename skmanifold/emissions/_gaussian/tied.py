@@ -14,10 +14,11 @@ from ...utils._threads import Workers
 from .. import kernels
 from .._statistics import OF_ROWS, move_entry, occupied, without_rows
 from . import matrix_kernels
-from .base import GaussianFamily, GaussianParameters, IncompleteComponents, MatrixComponents, MatrixData
+from .base import GaussianParameters, IncompleteComponents, MatrixComponents, MatrixData
 from .full import FullSums
 from .hyperparameters import NormalPrior, PriorNumbers, pooled
 from .kernels import add_products, add_tied_densities, fill_image, fill_images_of_rows, fill_tied_squares, load_columns
+from .learned import LearnsNumbers
 from .matrices import MatrixFamily, symmetric
 from .matrix_kernels import fill_draws
 from .missing_kernels import row_of
@@ -217,9 +218,9 @@ class TiedFamily(MatrixFamily):
 
     # Clusters of rows
 
-    def with_hyperprior(self, free: Any, before: GaussianFamily) -> Any:
-        """The family whose prior is the start of a chain, which draws the precision of means alone."""
-        return super().with_hyperprior([name for name in free if name == "mean_precision"], before)
+    def with_hyperprior(self, free: Any, before: LearnsNumbers) -> Any:
+        """The family whose prior is the start of a chain, which draws no covariance of the prior."""
+        return super().with_hyperprior([name for name in free if name not in ("covariance", "degrees")], before)
 
     def with_learned_prior(self, statistics: TiedSums, free: Any) -> TiedFamily:
         """These rows with the most probable prior of the means given a partition."""

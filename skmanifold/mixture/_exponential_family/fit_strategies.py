@@ -47,6 +47,7 @@ from .shards import (
 from .starts import start_labels
 
 _N_ROUNDS, _N_PASSES = 2, 5  # in which a prior is learned
+_LEARNED = "covariance", "degrees"
 
 
 class WeightedRows(NamedTuple):
@@ -299,7 +300,7 @@ def bind(mixture: Any, emission: Any, rows: Any, row_weights: RowWeights | None)
 def free_numbers(emission: Any, family: Any) -> tuple[str, ...]:
     """Numbers of the prior that are learned from components."""
     learns = isinstance(emission, LearnsPrior) and offers(family, HasSumsOfClusters) and family.is_proper
-    return emission.free_hyperparameters() if learns else ()
+    return tuple(name for name in emission.free_hyperparameters() if name in _LEARNED) if learns else ()
 
 
 def learned_family(
