@@ -144,6 +144,11 @@ def estimators() -> Iterator[Case]:
                 mixture = ExponentialFamilyMixture(3, emission=emission, sampler=sampler, n_polish=n_polish, **SHORT)
                 name = f"ExponentialFamilyMixture, {_in_line(emission)}, {sampler}, polish {n_polish}"
                 yield name, mixture, X, ("fit",)
+    for sampler in ("esca", EM(tol=0.0)):
+        mixture = ExponentialFamilyMixture(3, emission=Gaussian("proportional"), sampler=sampler, **SHORT)
+        yield f"ExponentialFamilyMixture, {_in_line(mixture.emission)}, {sampler}", mixture, ROWS, ("fit",)
+    mixture = ExponentialFamilyMixture(3, init="hierarchical", n_init=2, **SHORT)
+    yield "ExponentialFamilyMixture, hierarchical", mixture, ROWS, ("fit",)
     for sampler in ("esca", "gibbs"):
         for emission, X, vectors in (
             ("bernoulli", BITS, None),
