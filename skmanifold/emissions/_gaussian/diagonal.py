@@ -76,6 +76,10 @@ class DiagonalFamily(GaussianFamily):
     has_matrices, _least_degrees = False, 2.0
     scales = np.ones(1)  # with clusters (d,)
 
+    @property
+    def _least_excess(self) -> float:  # type: ignore[override]
+        return self.n_features // len(self.prior.covariance) + 0.1
+
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes, sums, squares and numbers of missing cells."""
         return *super().shapes(), (self.n_components, self.n_features)

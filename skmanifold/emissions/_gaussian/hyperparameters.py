@@ -30,7 +30,7 @@ from .._statistics import occupied
 _CENTRES = np.log([1.0, 2.0, 0.1])  # of scale, excess and mean precision
 _DEVIATIONS = np.array([2.0, 1.0, 0.5])  # of the logarithms
 _BOUNDS = np.log([(1e-5, 100.0), (0.5, 1e4), (0.01, 1e4)])
-_LEAST_OF_COMPONENTS = np.log([0.1, 1.1])  # scale and excess
+_LEAST_SCALE = 0.3  # of components of finite mixtures
 _NAMES = "covariance", "degrees", "mean_precision"
 _POWERS = "transform"
 _MORE_ROWS = 2.0  # of the Wishart prior, above the number of columns
@@ -87,15 +87,15 @@ class FreeNumbers:
         distances = (logs - _CENTRES[self.is_free]) / _DEVIATIONS[self.is_free]
         return -0.5 * float(distances @ distances)
 
-    def usual(self) -> PriorNumbers:
-        """The medians of the free numbers."""
-        return self.numbers(_CENTRES[self.is_free])
+    def usual(self, least_excess: float) -> PriorNumbers:
+        """The medians of the free numbers, with an excess of at least this."""
+        return self.numbers(np.maximum(_CENTRES, [-np.inf, np.log(least_excess), -np.inf])[self.is_free])
 
-    def best(self, log_marginal: Callable[[PriorNumbers], float], of_components: bool = False) -> PriorNumbers:
+    def best(self, log_marginal: Callable[[PriorNumbers], float], least_excess: float = 0.0) -> PriorNumbers:
         """The most probable numbers given a partition, by its `log_marginal`, a function of them.
 
-        Numbers `of_components` of a finite mixture have other bounds: columns of few different numbers could make the
-        scale arbitrarily small, and components without rows have a mode. They are rounded to a percent, so that
+        With a `least_excess` they are those of a finite mixture: components without rows have a mode, columns of few
+        different numbers cannot make the scale arbitrarily small, and the numbers are rounded to a percent, so that
         rounding errors of sums do not change them.
         """
 
@@ -105,11 +105,11 @@ class FreeNumbers:
         if not self.is_free.any():
             return self.given
         bounds, options = _BOUNDS.copy(), {}
-        if of_components:
-            bounds[:2, 0], options = _LEAST_OF_COMPONENTS, {"ftol": 1e-6}
+        if least_excess:
+            bounds[:2, 0], options = np.log([_LEAST_SCALE, least_excess]), {"ftol": 1e-6}
         start, bounds = _CENTRES[self.is_free], bounds[self.is_free]
         found = minimize(cost, start, method="L-BFGS-B", bounds=bounds, options=options).x
-        return self.numbers(np.round(found, 2) if of_components else found)
+        return self.numbers(np.ceil(100.0 * found) / 100.0 if least_excess else found)
 
     def drawn(
         self,

@@ -35,6 +35,7 @@ class LearnsNumbers(RoundsColumns):
     _data_again: Callable[[], Any]
     total_precision: Callable[..., np.ndarray]
     _drawn_in_cells: Callable[..., dict[str, np.ndarray]]  # parts of statistics, with other numbers within cells
+    _least_excess = 1.1  # of degrees of freedom over the least, with which components without rows have a mode
     has_matrices = True  # whether covariances are matrices
     prior: Saved[NormalPrior]
 
@@ -81,8 +82,8 @@ class LearnsNumbers(RoundsColumns):
         """The prior given a partition, whose scatter is a multiple of the reference."""
         numbers = self._free_numbers(free)
         if is_rough:
-            return self._prior_of(numbers.usual(), reference)
-        return self._prior_of(numbers.best(self.log_marginal_of(sums, reference), of_components=True), reference)
+            return self._prior_of(numbers.usual(self._least_excess), reference)
+        return self._prior_of(numbers.best(self.log_marginal_of(sums, reference), self._least_excess), reference)
 
     def _varying(self, reference: np.ndarray, statistics: Arrays) -> np.ndarray:
         """A reference in which columns that are constant in all rows have the variances of the prior."""
