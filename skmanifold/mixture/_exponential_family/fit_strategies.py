@@ -88,8 +88,9 @@ class RowsFit(FitStrategy):
         self.data = data
         self.unlearned = bind(mixture, emission, data.rows, data.weights)
         self.free = free_numbers(emission, self.unlearned)
+        self.some = sampled(data, self.run.key) if isinstance(mixture.init, str) else data
         chain = subkey(self.run.key, Purpose.CHAIN, 0)
-        self.family, self.found = learned_family(mixture, data, self.unlearned, self.free, self.run.key, chain)
+        self.family, self.found = learned_family(mixture, self.some, self.unlearned, self.free, self.run.key, chain)
         # A draw holds the parameters and their arrays in posterior_, about twice the size of the statistics.
         self.n_stored = min(mixture.n_stored_rows, data.rows.n_rows) if self.sampler.draws_parameters else 0
         draw_bytes = 24 * self.family.n_cells() + 4 * self.n_stored
@@ -114,7 +115,9 @@ class RowsFit(FitStrategy):
         return shard_mixture(self.here)
 
     def _model_here(self, workers: Workers) -> FamilyModel:
-        start = start_of(self.mixture, self.data, self.unlearned, self.free, self.found)
+        start = start_of(self.mixture, self.some, self.unlearned, self.free, self.found)
+        if self.some is not self.data:
+            start = mixture_model(self.mixture, self.some, self.family, start, workers)
         return mixture_model(self.mixture, self.data, self.family, start, workers)
 
     def target(self, model: Any) -> FamilyModel:
@@ -231,7 +234,8 @@ class RowsStream(StatisticsStream):
         if batch.is_first:
             unlearned = bind(mixture, emission, rows, None)
             free = free_numbers(emission, unlearned)
-            of_rows, chain = (mixture, self.data, unlearned, free), subkey(batch.key, Purpose.CHAIN, 0)
+            chain = subkey(batch.key, Purpose.CHAIN, 0)
+            of_rows = mixture, self.data, unlearned, free
             self.family, found = learned_family(*of_rows, batch.key, chain)
             self.emission = fitted_emission(emission, self.family, free)
             self.start = start_of(*of_rows, found)
@@ -297,6 +301,16 @@ def bind(mixture: Any, emission: Any, rows: Any, row_weights: RowWeights | None)
     return family
 
 
+def sampled(data: WeightedRows, key: np.uint64) -> WeightedRows:
+    """The rows, or a random sample of many, in which starts are compared and a prior is learned."""
+    rows, weights = data.rows, data.weights
+    if rows.n_rows <= SAMPLE_ROWS or not hasattr(rows, "take"):
+        return data
+    chosen = some_rows(subkey(key, Purpose.SUBSAMPLE), SUBSET, rows.n_rows, SAMPLE_ROWS)
+    rows = rows.take(chosen)
+    return WeightedRows(rows, weights and weights._replace(values=weights.values[chosen]), slice(None), rows)
+
+
 def free_numbers(emission: Any, family: Any) -> tuple[str, ...]:
     """Numbers of the prior that are learned from components."""
     learns = isinstance(emission, LearnsPrior) and offers(family, HasSumsOfClusters) and family.is_proper
@@ -306,29 +320,23 @@ def free_numbers(emission: Any, family: Any) -> tuple[str, ...]:
 def learned_family(
     mixture: Any, data: WeightedRows, family: Any, free: tuple[str, ...], key: np.uint64, chain: np.uint64
 ) -> tuple[Any, tuple[np.uint64, np.ndarray] | None]:
-    """The family with numbers of the prior that are learned from components of the rows, or of a sample of them.
+    """The family with numbers of the prior that are learned from components of the rows.
 
-    Returns also the labels of all rows that were found, if they are, with the key of the first start of a chain.
+    Returns also the labels that were found, with the key of the first start of a chain.
     """
     if not free:
         return family, None
-    (rows, weights, *_), start, key = data, start_of(mixture, data, family, free), subkey(key, Purpose.WARM_UP)
-    if rows.n_rows > SAMPLE_ROWS:
-        chosen = some_rows(subkey(key, Purpose.SUBSAMPLE), SUBSET, rows.n_rows, SAMPLE_ROWS)
-        rows, weights = rows.take(chosen), weights and weights._replace(values=weights.values[chosen])
-        some = WeightedRows(rows, weights, slice(None), rows)
-        start = start_of(mixture, some, family, free) if callable(start) else start[chosen]
-    model = FamilyModel(rows, 0, _weight_prior(mixture), family, start, ONE, 1, weights)
-    labels, statistics = model.init_latents(key)
+    start = start_of(mixture, data, family, free)
+    model = FamilyModel(data.rows, 0, _weight_prior(mixture), family, start, ONE, 1, data.weights)
+    labels, statistics = model.init_latents(subkey(key, Purpose.WARM_UP))
     for _ in range(_N_ROUNDS if mixture.n_components > 1 else 0):
         model.family = family.with_learned_numbers(statistics.total(), free, is_rough=True)
         for _ in range(_N_PASSES):
             statistics, _ = model.expect_latents(model.mode(statistics))
-    learned, found = family.with_learned_numbers(statistics.total(), free), None
-    if rows is data.rows and isinstance(mixture.init, str):
-        first = subkey(chain, Purpose.INITIAL_LATENTS)
-        found = first if mixture.n_init == 1 else subkey(first, Purpose.START, 0), labels
-    return learned, found
+    first = subkey(chain, Purpose.INITIAL_LATENTS)
+    if mixture.n_init > 1 and mixture.n_components > 1:
+        first = subkey(first, Purpose.START, 0)
+    return family.with_learned_numbers(statistics.total(), free), (first, labels)
 
 
 def fitted_emission(emission: Any, family: Any, free: tuple[str, ...]) -> Any:

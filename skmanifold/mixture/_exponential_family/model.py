@@ -68,7 +68,8 @@ class FamilyModel:
 
     Statistics are sums over fixed blocks of rows, and log likelihoods are exact sums. Therefore models of parts of the
     rows, divided at the ends of blocks (`first_row`), draw the same labels and merge to the same bytes as one of all
-    rows. `start` has initial labels, or is a function of a key, called `n_init` times. `row_weights` multiply
+    rows. `start` has initial labels, or is a function of a key and the number of the start, called `n_init` times, or
+    the model of some of the rows, from whose start the labels of all rows are drawn. `row_weights` multiply
     statistics and log likelihoods; a draw gives a row one label.
 
     If the family completes rows (`CompletesRows`), a pass draws labels given observed cells and then missing cells
@@ -82,7 +83,7 @@ class FamilyModel:
         first_row: int,
         weight_prior: float,
         family: RowFamily,
-        start: np.ndarray | Callable[[np.uint64, int], np.ndarray],
+        start: np.ndarray | FamilyModel | Callable[[np.uint64, int], np.ndarray],
         workers: Workers,
         n_init: int = 1,
         row_weights: RowWeights | None = None,
@@ -123,6 +124,9 @@ class FamilyModel:
 
     def init_latents(self, key: np.uint64) -> tuple[np.ndarray, BlockSums]:
         """Initial labels, and their statistics."""
+        if isinstance(self.start, FamilyModel):
+            position = self.start.mode(self.start.init_latents(key)[1])
+            return self.sample_latents(position, None, subkey(key, Purpose.LABELS))[:2]
         if not callable(self.start):
             labels = self.start
         else:
