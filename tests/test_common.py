@@ -241,6 +241,7 @@ def test_a_grid_search_of_a_parameter_of_a_subclass():
 
 
 @allow_warning_of_small_priors
+@pytest.mark.filterwarnings("ignore:EM stopped after")
 @pytest.mark.parametrize(("estimator", "name"), WITH_EACH_SAMPLER)
 def test_a_subclass_of_a_sampler_has_its_own_constructor(estimator, name):
     known = small(estimator, name)._named(name)

@@ -182,14 +182,15 @@ class Gaussian(WeighableEmission):
     of the estimator has the learned numbers.
 
     :class:`~skmanifold.ExponentialFamilyMixture` learns :math:`\Psi_0` and :math:`\nu_0` from the sums of components,
-    in place of those of a partition: after ten passes of EM from the labels of its first start, with at most 16,384
-    random rows (a minibatch, in the first `partial_fit`). For "full", "diag" and "spherical" the function above is
-    maximised with a scale of at least 0.3, because columns of few different numbers could make it arbitrarily small,
-    and with :math:`\nu_0` of at least 0.1 above the limit below which a component without rows has no mode. Both are
-    rounded up to a percent. For "tied" :math:`\Psi_0` is the pooled covariance within the components, which has the
-    weight of one row. For "proportional" it is a tenth of this covariance, with :math:`\nu_0 = d + 2.1`, which has the
-    weight of a tenth of a row in each component. A column that is constant in all rows keeps the variance of the
-    default `covariance_prior`. Numbers of blocks of :class:`~skmanifold.emissions.Columns` are not learned.
+    in place of those of a partition: after ten passes of EM from the labels of its first start, in a random sample if
+    there are more than 16,384 rows; `partial_fit` learns them from its first minibatch. For "full", "diag" and
+    "spherical" the function above is maximised with a scale of at least 0.3, because columns of few different numbers
+    could make it arbitrarily small, and with :math:`\nu_0` of at least 0.1 above the limit below which a component
+    without rows has no mode. Both are rounded up to a percent. For "tied" :math:`\Psi_0` is the pooled covariance
+    within the components, which has the weight of one row. For "proportional" it is a tenth of this covariance, with
+    :math:`\nu_0 = d + 2.1`, which has the weight of a tenth of a row in each component. A column that is constant in
+    all rows keeps the variance of the default `covariance_prior`. Numbers of blocks of
+    :class:`~skmanifold.emissions.Columns` are not learned.
 
     These numbers are then fixed, or in :class:`~skmanifold.DPMixture`, unless ``hyperparameters="learn"``, the start of
     a chain that also draws them, from their posterior given the partition. Then :math:`\Psi_0 = (\nu_0 - d - 1) s R`,

@@ -89,7 +89,8 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     n_init : int, default=5
         Number of initial labels for each chain. From each there are five passes of stochastic EM. The half with the
         higher log likelihoods continues with three times as many passes, until one is left, from which the chain
-        starts. 1 skips these passes. Ignored if `init` gives the labels. With
+        starts. 1 skips these passes. If there are more than 16,384 rows, initial labels are found and compared in a
+        random sample of so many, and then drawn for all rows. Ignored if `init` gives the labels. With
         `sample_weight`, these passes draw one label for each row, which counts with the weight of the row.
     n_chains : int, default=1
         Number of independent chains with different initial labels. The estimate comes from the chain with the highest

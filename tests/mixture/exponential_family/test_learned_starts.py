@@ -12,6 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from skmanifold import ExponentialFamilyMixture
 from skmanifold.emissions import Categorical, Columns, Gaussian
 from skmanifold.emissions._gaussian.hyperparameters import _LEAST_SCALE as LEAST_SCALE
+from skmanifold.mixture._exponential_family import fit_strategies
 from skmanifold.mixture._exponential_family.starts import start_labels
 from skmanifold.random._keys import root_key
 from skmanifold.samplers import EM
@@ -290,3 +291,21 @@ def test_the_best_of_several_labels_is_kept_by_halving():
     several = make(Gaussian(), 3, n_init=4, max_iter=30).fit(X)
     assert several.score(X) > bad.score(X)
     assert adjusted_rand_score(truth, several.labels_) > 0.95
+
+
+@pytest.mark.parametrize("init", ["auto", "k-means++"])
+def test_many_rows_start_from_components_of_a_sample(init, monkeypatch):
+    X, truth = planted(1500, 3, distance=7.0)
+    mixture = make(Gaussian(), 3, init=init, n_init=2, max_iter=12, sampler="esca")
+    whole = clone(mixture).fit(X)
+    monkeypatch.setattr(fit_strategies, "SAMPLE_ROWS", 200)
+    one, two = (clone(mixture).set_params(n_jobs=n_jobs).fit(X) for n_jobs in (1, 2))
+    assert one.labels_.tobytes() == two.labels_.tobytes()
+    assert one.covariances_.tobytes() == two.covariances_.tobytes()
+    assert adjusted_rand_score(truth, one.labels_) > 0.99
+    learned, of_all = (each.emission_.covariance_prior for each in (one, whole))
+    assert not np.array_equal(learned, of_all)
+    within = [
+        each.emission_.covariance_prior / (each.emission_.degrees_of_freedom_prior - 3.0) for each in (one, whole)
+    ]
+    np.testing.assert_allclose(np.trace(within[0]), np.trace(within[1]), rtol=0.5)
