@@ -13,7 +13,7 @@ from .hyperparameters import NormalPrior
 from .matrix_kernels import fill_posteriors
 
 _PRIOR_ROWS = 0.1  # in each component
-_TOLERANCE = 1e-6  # of the logarithms of volumes
+_TOLERANCE = 1e-4  # of the logarithms of volumes; the error of the density is of the order of its square
 _MOST_STEPS = 100
 
 

@@ -47,7 +47,6 @@ from .shards import (
 from .starts import start_labels
 
 _N_ROUNDS, _N_PASSES = 2, 5  # in which a prior is learned
-_LEARNED = "covariance", "degrees"
 
 
 class WeightedRows(NamedTuple):
@@ -314,7 +313,7 @@ def sampled(data: WeightedRows, key: np.uint64) -> WeightedRows:
 def free_numbers(emission: Any, family: Any) -> tuple[str, ...]:
     """Numbers of the prior that are learned from components."""
     learns = isinstance(emission, LearnsPrior) and offers(family, HasSumsOfClusters) and family.is_proper
-    return tuple(name for name in emission.free_hyperparameters() if name in _LEARNED) if learns else ()
+    return tuple(name for name in emission.free_hyperparameters() if name != "transform") if learns else ()
 
 
 def learned_family(
