@@ -130,8 +130,8 @@ class Gaussian(WeighableEmission):
     mean_prior : array-like of shape (n_features,), default=None
         :math:`\mu_0`; None is the mean of the rows, of each column over its observed cells.
     mean_precision_prior : float, default=None
-        :math:`\kappa_0`: the number of rows to which the prior of the mean is equivalent. None is 0.01;
-        :class:`~skmanifold.DPMixture` learns it, see Notes.
+        :math:`\kappa_0`: the number of rows to which the prior of the mean is equivalent. None is learned by mixtures,
+        see Notes, and 0.01 where it is not learned.
     covariance_prior : float or array-like of shape (n_features,) or (n_features, n_features), default=None
         :math:`\Psi_0`, or its diagonal; for spherical covariances a number. None is learned by mixtures, see Notes, but
         with "tied" not by :class:`~skmanifold.DPMixture`. Where it is not learned, it is the covariance of the rows
@@ -181,14 +181,14 @@ class Gaussian(WeighableEmission):
     determine the common covariance. :math:`\mu_0` is not learned, and an improper prior stays as it is. ``emission_``
     of the estimator has the learned numbers.
 
-    :class:`~skmanifold.ExponentialFamilyMixture` learns :math:`\Psi_0` and :math:`\nu_0` from the sums of components,
-    in place of those of a partition: after ten passes of EM from the labels of its first start, in a random sample if
-    there are more than 16,384 rows; `partial_fit` learns them from its first minibatch. For "full", "diag" and
-    "spherical" the function above is maximised with a scale of at least 0.3, because columns of few different numbers
-    could make it arbitrarily small, and with :math:`\nu_0` of at least 0.1 above the limit below which a component
-    without rows has no mode. Both are rounded up to a percent. For "tied" :math:`\Psi_0` is the pooled covariance
-    within the components, which has the weight of one row. For "proportional" it is a tenth of this covariance, with
-    :math:`\nu_0 = d + 2.1`, which has the weight of a tenth of a row in each component. A column that is constant in
+    :class:`~skmanifold.ExponentialFamilyMixture` learns them from the sums of components, in place of those of a
+    partition: after ten passes of EM from the labels of its first start, in a random sample if there are more than
+    16,384 rows; `partial_fit` learns them from its first minibatch. For "full", "diag" and "spherical" the function
+    above is maximised with a scale of at least 0.3, because columns of few different numbers could make it arbitrarily
+    small, and with :math:`\nu_0` of at least 0.1 above the limit below which a component without rows has no mode. The
+    numbers are rounded up to a percent. For "tied" :math:`\Psi_0` is the pooled covariance within the components, which
+    has the weight of one row. For "proportional" it is a tenth of this covariance, with :math:`\nu_0 = d + 2.1`, which
+    has the weight of a tenth of a row in each component. In both :math:`\kappa_0` is 0.01. A column that is constant in
     all rows keeps the variance of the default `covariance_prior`. Numbers of blocks of
     :class:`~skmanifold.emissions.Columns` are not learned.
 

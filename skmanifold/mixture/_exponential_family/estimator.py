@@ -52,7 +52,7 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
         :class:`~skmanifold.emissions.Multinomial`, :class:`~skmanifold.emissions.NegativeBinomial`,
         :class:`~skmanifold.emissions.Poisson` or :class:`~skmanifold.emissions.VonMisesFisher`; or a user-defined
         :class:`~skmanifold.emissions.RowEmission`. A name stands for its defaults. The prior of Gaussian
-        covariances is learned from the rows if it is None, see Notes of :class:`~skmanifold.emissions.Gaussian`.
+        components is learned from the rows if it is None, see Notes of :class:`~skmanifold.emissions.Gaussian`.
     sampler : {"esca", "em", "gibbs"} or instance, default="esca"
         Inference algorithm:
 
