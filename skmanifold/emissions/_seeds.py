@@ -151,7 +151,7 @@ def seed_labels(family: Any, rows: Any, key: np.uint64, row_weights: np.ndarray 
     labels = _likeliest(family, rows, _smoothed_seeds(family, rows, chosen, mean))
     for _ in range(_N_ROUNDS_OF_LABELS):
         before = labels
-        labels = _likeliest(family, rows, family.mode(_sums(family, rows, labels, row_weights)))
+        labels = _likeliest(family, rows, family.mode(sums_of_labels(family, rows, labels, row_weights)))
         if np.array_equal(labels, before):
             break
     return labels
@@ -165,7 +165,7 @@ def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
     return float(np.mean(values[order[np.minimum(ends, len(order) - 1)]]))
 
 
-def _sums(family: Any, rows: Any, labels: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, ...]:
+def sums_of_labels(family: Any, rows: Any, labels: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, ...]:
     """Statistics of labels."""
     if weights is None:
         return family.sum_labels(rows, 0, rows.n_rows, 0, labels).total()
@@ -181,7 +181,7 @@ def seed_clusters(family: Any, rows: Any, n_clusters: int, key: np.uint64) -> np
         return family.seed_labels(rows, subkey(key, _SEEDS))
     some = rows.take(some_rows(key, SUBSET, rows.n_rows, n_chosen))
     labels = family.seed_labels(some, subkey(key, _SEEDS))
-    return _likeliest(family, rows, family.mode(_sums(family, some, labels, None)))
+    return _likeliest(family, rows, family.mode(sums_of_labels(family, some, labels, None)))
 
 
 def _smoothed_seeds(family: Any, rows: Any, chosen: Any, mean: np.ndarray) -> Any:

@@ -13,16 +13,14 @@ from scipy.special import entr, softmax
 
 from ...emissions._family import Family
 from ...emissions._statistics import by_size, occupied, selected
-from ...emissions.kernels import log_bayes_factor, merge_labels, refresh_posterior
 from ...metrics._partitions import compact_labels
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...samplers import Slice
-from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
+from .._merge_kernels import LEAST_SHARE, merge_pairs
 from .model import DPModel, Start, initial_labels
 from .repeated_rows import distinct_rows
 
-_LEAST_SHARE = 1e-4  # of a row in a cluster; smaller ones are left out of entropies
 _CELLS_AT_ONCE = 1 << 20  # scores of so many rows and clusters are stored
 
 
@@ -50,7 +48,9 @@ def merge_greedily(
         shares[rows] = softmax(scores, axis=1)
     posterior, _ = clusters.split_merge_space(statistics, subkey(key))
     merged_with = np.arange(len(statistics.sizes), dtype=np.int32)
-    _merge_greedily(clusters.data, statistics, posterior, math.log(concentration), present, shares, merged_with)
+    merge_pairs(
+        clusters.data, statistics, posterior, present, shares, merged_with, math.log(concentration), 1.0, 0.0, 1
+    )
     of_labels = np.zeros((clusters.n_rows, len(statistics.sizes)))
     of_labels[:, present] = shares
     return merged_with[labels], of_labels
@@ -65,7 +65,7 @@ def dissolve_small(
     smaller than the average are tried, smallest first. Labels, statistics and shares, (n_rows, capacity), are
     overwritten.
     """
-    shares[shares <= _LEAST_SHARE] = 0.0
+    shares[shares <= LEAST_SHARE] = 0.0
     entropy = _entropy(shares)
     evidence = model.log_joint(statistics, concentration) + entropy
     present = by_size(statistics)[::-1]
@@ -95,66 +95,6 @@ def dissolve_small(
 def _entropy(shares: np.ndarray) -> float:
     """Entropy of the label of each row, summed over rows, in nats."""
     return float(entr(shares).sum())
-
-
-@njit(cache=True, nogil=True)
-def _fill_pair_entropies(shares, a, out):
-    """Entropies of the choice between clusters a and b given that it is one of them, summed over rows, for each b."""
-    n, K = shares.shape
-    out[:] = 0.0
-    for i in range(n):
-        of_a = shares[i, a]
-        if of_a <= _LEAST_SHARE:
-            continue
-        of_a_alone = of_a * math.log(of_a)
-        for b in range(K):
-            of_b = shares[i, b]
-            if of_b > _LEAST_SHARE and b != a:
-                both = of_a + of_b
-                out[b] += both * math.log(both) - of_a_alone - of_b * math.log(of_b)
-
-
-@njit(cache=True, nogil=True)
-def _fill_gains(data, statistics, posterior, log_concentration, present, shares, a, first, gains):
-    """Fill the gains in evidence if cluster a is merged with each one from `first` on."""
-    entropies = np.empty(len(present))
-    _fill_pair_entropies(shares, a, entropies)
-    for b in range(first, len(present)):
-        if b == a or statistics.sizes[present[b]] == 0:
-            continue
-        low, high = present[min(a, b)], present[max(a, b)]
-        n_0, n_1 = statistics.sizes[low], statistics.sizes[high]
-        of_prior = math.lgamma(n_0 + n_1) - math.lgamma(n_0) - math.lgamma(n_1) - log_concentration
-        gain = of_prior - log_bayes_factor(data, statistics, posterior, low, high)
-        gains[min(a, b), max(a, b)] = gain - entropies[b]
-
-
-@njit(cache=True, nogil=True)
-def _merge_greedily(data, statistics, posterior, log_concentration, present, shares, merged_with):
-    """Fill `merged_with` with the label that the rows of each label have after the merges; shares are merged too."""
-    n = len(present)
-    for index in range(n):
-        refresh_posterior(data, statistics, posterior, present[index])
-    gains = np.full((n, n), -np.inf)
-    for a in range(n):
-        _fill_gains(data, statistics, posterior, log_concentration, present, shares, a, a + 1, gains)
-    for _ in range(n - 1):
-        best = int(np.argmax(gains))
-        first, second = best // n, best % n
-        if not gains[first, second] > 0.0:
-            return
-        kept, gone = present[first], present[second]
-        merge_labels(data, statistics, kept, gone)
-        refresh_posterior(data, statistics, posterior, kept)
-        for i in range(len(shares)):
-            shares[i, first] += shares[i, second]
-            shares[i, second] = 0.0
-        for label in range(len(merged_with)):
-            if merged_with[label] == gone:
-                merged_with[label] = kept
-        for c in range(n):
-            gains[second, c] = gains[c, second] = -np.inf
-        _fill_gains(data, statistics, posterior, log_concentration, present, shares, first, 0, gains)
 
 
 _N_PASSES = 3  # of each round

@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 
 from ...emissions._abilities import HasSumsOfClusters
-from ...emissions._seeds import weighted_indicators
+from ...emissions._seeds import sums_of_labels
 from ...emissions._statistics import occupied
-from ...emissions.kernels import log_bayes_factor, merge_labels, refresh_posterior
 from ...metrics._partitions import compact_labels
-from ...numerics.block_sums import BlockSums
 from ...random._keys import Purpose, subkey
-from ...utils._njit import njit
 from ...utils._parameters import offers
 from .._memberships import random_labels
+from .._merge_kernels import merge_pairs
 
 _LEAST_CLUSTERS, _CLUSTERS_OF_COMPONENT = 30, 3  # that are merged
 _MOST_COLUMNS = 32
@@ -60,13 +58,6 @@ def _seeds(family: Any, rows: Any, key: np.uint64, row_weights: np.ndarray | Non
     return family.seed_weighted_labels(rows, key, row_weights)
 
 
-def sums_of(family: Any, rows: Any, labels: np.ndarray, row_weights: np.ndarray | None) -> BlockSums:
-    """Statistics of labels."""
-    if row_weights is None:
-        return family.sum_labels(rows, 0, rows.n_rows, 0, labels)
-    return family.sum_shares(rows, 0, rows.n_rows, 0, weighted_indicators(labels, row_weights, family.n_components))
-
-
 def _merged_labels(
     family: Any, rows: Any, free: tuple[str, ...], key: np.uint64, row_weights: np.ndarray | None
 ) -> np.ndarray:
@@ -74,39 +65,12 @@ def _merged_labels(
     K = family.n_components
     many = family.with_components(min(max(_LEAST_CLUSTERS, _CLUSTERS_OF_COMPONENT * K), rows.n_rows))
     labels = _seeds(many, rows, subkey(key, Purpose.CENTRES), row_weights)
-    statistics = sums_of(many, rows, labels, row_weights).total()
-    if free:
-        many = many.with_learned_numbers(statistics, free, is_rough=True)
-    clusters, sums = many.clusters_of_sums(statistics)
+    statistics = sums_of_labels(many, rows, labels, row_weights)
+    learned = family.with_learned_numbers(statistics, free, is_rough=True) if free else family
+    clusters, sums = learned.clusters_of_sums(statistics)
     present = occupied(sums)
     posterior = clusters.new_posterior(many.n_components, sums, subkey(key, Purpose.COMPONENTS))
     merged_with = np.arange(many.n_components, dtype=np.int32)
-    _merge(clusters.data, sums, posterior, present, K, merged_with)
+    no_shares = np.empty((0, len(present)))
+    merge_pairs(clusters.data, sums, posterior, present, no_shares, merged_with, 0.0, 0.0, -np.inf, K)
     return compact_labels(merged_with[labels]).astype(np.int32)
-
-
-@njit(cache=True, nogil=True)
-def _merge(data, statistics, posterior, present, n_left, merged_with):
-    """Merge the clusters `present` until `n_left` are left; `merged_with` gets the last label of each."""
-    n = len(present)
-    costs = np.full((n, n), np.inf)
-    for a in range(n):
-        refresh_posterior(data, statistics, posterior, present[a])
-    for a in range(n):
-        for b in range(a + 1, n):
-            costs[a, b] = log_bayes_factor(data, statistics, posterior, present[a], present[b])
-    for _ in range(n - n_left):
-        best = int(np.argmin(costs))
-        first, second = best // n, best % n
-        kept, gone = present[first], present[second]
-        merge_labels(data, statistics, kept, gone)
-        refresh_posterior(data, statistics, posterior, kept)
-        for label in range(len(merged_with)):
-            if merged_with[label] == gone:
-                merged_with[label] = kept
-        for c in range(n):
-            costs[second, c] = costs[c, second] = np.inf
-        for c in range(n):
-            a, b = min(first, c), max(first, c)
-            if c != first and statistics.sizes[present[c]] > 0:
-                costs[a, b] = log_bayes_factor(data, statistics, posterior, present[a], present[b])
