@@ -14,9 +14,9 @@ from skmanifold.emissions._gaussian import full as full_gaussian
 from skmanifold.emissions._gaussian.hyperparameters import FreeNumbers, PriorNumbers
 from skmanifold.emissions._gaussian.matrices import MatrixFamily
 from skmanifold.mixture._dirichlet_process import estimator
-from skmanifold.mixture._dirichlet_process import starts as merging
 from skmanifold.mixture._dirichlet_process.model import DPModel
 from skmanifold.mixture._dirichlet_process.starts import dissolve_small, merge_greedily
+from skmanifold.mixture._merge_kernels import LEAST_SHARE
 from skmanifold.random._keys import root_key
 from skmanifold.utils._threads import Workers
 
@@ -277,7 +277,7 @@ def shares_of(clusters, statistics):
 
 
 def entropy_of(shares):
-    kept = shares[shares > merging._LEAST_SHARE]
+    kept = shares[shares > LEAST_SHARE]
     return -float((kept * np.log(kept)).sum())
 
 
