@@ -60,5 +60,7 @@ class ProportionalFamily(FullFamily):
         """The prior whose covariances are those within components, with the weight of a tenth of a row each."""
         if is_rough:
             return super()._learned_prior(sums, free, reference, is_rough)
+        if "covariance" not in free:
+            return self.prior
         degrees = self._least_degrees + 1.0 + _PRIOR_ROWS if "degrees" in free else self.prior.degrees
         return self.prior._replace(covariance=_PRIOR_ROWS * reference, degrees=degrees)

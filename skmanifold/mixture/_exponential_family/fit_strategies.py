@@ -293,10 +293,10 @@ def bind(mixture: Any, emission: Any, rows: Any, row_weights: RowWeights | None)
     if mixture.n_polish:
         mixture._check_offers(emission, family, [HasShares], f"n_polish={mixture.n_polish}")
     if mixture.n_components > 1 and isinstance(mixture.init, str) and mixture.init != "random":
+        if mixture.init == "hierarchical" and getattr(family, "is_proper", None) is False:
+            raise ValueError("init='hierarchical' needs a proper prior of the emission: set init='k-means++'.")
         seeds = [seeds, HasSumsOfClusters] if mixture.init == "hierarchical" else [seeds]
         mixture._check_offers(emission, family, seeds, f"init={mixture.init!r}", "; or set init='random'")
-        if mixture.init == "hierarchical" and not family.is_proper:
-            raise ValueError("init='hierarchical' needs a proper prior of the emission: set init='k-means++'.")
     return family
 
 
