@@ -325,7 +325,7 @@ class FullFamily(MatrixFamily):
     def log_marginal_of(self, statistics: FullSums, reference: np.ndarray) -> Callable[[PriorNumbers], float]:
         """The log marginal density of the rows as a function of the numbers of the prior, up to a constant."""
         sizes, means, scatters = self._moments(statistics)
-        return MatrixMoments(sizes, means - (self.prior.mean - self.origin), scatters, reference).log_marginal
+        return MatrixMoments(sizes, means - (self.prior.mean - self.origin), scatters, reference)
 
     def _moments(self, statistics: FullSums) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sizes of clusters with rows, their means relative to the origin, and scatters about these."""

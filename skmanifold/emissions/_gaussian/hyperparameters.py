@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
-from scipy.special import gammaln
+from scipy.special import digamma, gammaln
 from scipy.stats import truncnorm
 
 from ...numerics.slice_update import slice_update
@@ -104,12 +105,23 @@ class FreeNumbers:
 
         if not self.is_free.any():
             return self.given
-        bounds, options = _BOUNDS.copy(), {}
-        if least_excess:
-            bounds[:2, 0], options = np.log([_LEAST_SCALE, least_excess]), {"ftol": 1e-6}
-        start, bounds = _CENTRES[self.is_free], bounds[self.is_free]
-        found = minimize(cost, start, method="L-BFGS-B", bounds=bounds, options=options).x
-        return self.numbers(np.ceil(100.0 * found) / 100.0 if least_excess else found)
+        start, bounds = _CENTRES[self.is_free], _BOUNDS.copy()
+        if not least_excess:
+            return self.numbers(minimize(cost, start, method="L-BFGS-B", bounds=bounds[self.is_free]).x)
+        bounds[:2, 0] = np.log([_LEAST_SCALE, least_excess])
+        jac = partial(self._slopes_of_cost, log_marginal) if isinstance(log_marginal, MatrixMoments) else None
+        options = {"ftol": 1e-6}
+        found = minimize(cost, start, jac=jac, method="L-BFGS-B", bounds=bounds[self.is_free], options=options).x
+        return self.numbers(np.ceil(100.0 * found) / 100.0)
+
+    def _slopes_of_cost(self, log_marginal: MatrixMoments, logs: np.ndarray) -> np.ndarray:
+        """Derivatives of the negative log posterior density with respect to the free logarithms."""
+        numbers, (is_free_covariance, is_free_degrees, _) = self.numbers(logs), self.is_free
+        of_factor, of_degrees, of_precision = log_marginal.slopes(numbers)
+        of_scale = of_factor * numbers.factor
+        of_excess = of_scale * is_free_covariance + of_degrees * (numbers.degrees - self.least) * is_free_degrees
+        slopes = np.array([of_scale, of_excess, of_precision * numbers.mean_precision])[self.is_free]
+        return (logs - _CENTRES[self.is_free]) / _DEVIATIONS[self.is_free] ** 2 - slopes
 
     def drawn(
         self,
@@ -289,7 +301,24 @@ class MatrixMoments:
         self.squares = ((gaps @ whiten.T)[:, np.newaxis] @ vectors)[:, 0] ** 2
         self.halves = 0.5 * np.arange(d)
 
-    def log_marginal(self, numbers: PriorNumbers) -> float:
+    def slopes(self, numbers: PriorNumbers) -> tuple[float, float, float]:
+        """Derivatives of the log marginal density with respect to the numbers."""
+        n, d = self.sizes, len(self.halves)
+        scatter, degrees, kappa = numbers
+        sums, after = scatter + self.values, degrees + n
+        ratios = self.squares / sums
+        shrunk, square = kappa * n / (kappa + n), ratios.sum(axis=1)
+        log_dets = np.log(sums).sum(axis=1) + np.log1p(shrunk * square)
+        of_scatter = (1.0 / sums).sum(axis=1) - shrunk * (ratios / sums).sum(axis=1) / (1.0 + shrunk * square)
+        of_kappa = (n / (kappa + n)) ** 2 * square / (1.0 + shrunk * square)
+        digammas = digamma(0.5 * after[:, np.newaxis] - self.halves) - digamma(0.5 * degrees - self.halves)
+        return (
+            0.5 * float((degrees * d / scatter - after * of_scatter).sum()),
+            0.5 * float((digammas.sum(axis=1) + d * np.log(scatter) - log_dets).sum()),
+            0.5 * float((d * n / (kappa * (kappa + n)) - after * of_kappa).sum()),
+        )
+
+    def __call__(self, numbers: PriorNumbers) -> float:
         """Log marginal density up to a constant."""
         n, d = self.sizes, len(self.halves)
         scatter, degrees, kappa = numbers
