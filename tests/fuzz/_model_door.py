@@ -95,6 +95,8 @@ MIXTURES = {}
 for _name, (_emission, _X) in _EMISSIONS.items():
     MIXTURES[f"drawn-{_name}"] = ExponentialFamilyMixture(2, emission=_emission, sampler="gibbs", **SHORT), _X, ("fit",)
     MIXTURES[f"dp-{_name}"] = DPMixture(_emission, init=3, **SHORT), _X, ("fit",)
+_PROPORTIONAL = ExponentialFamilyMixture(2, emission=Gaussian("proportional"), sampler="em", **SHORT)
+MIXTURES["gaussian-proportional"] = _PROPORTIONAL, ROWS, ("fit",)
 CASES = {**CASES, **MIXTURES}
 
 # What is asked of an estimator, and whether the rows of the answer sum to one.
@@ -123,6 +125,8 @@ _ASKED = {
     "conditional": False,
     "sample_prior": False,
     "aic": False,
+    "icl": False,
+    "uncertainty": False,
     "project": False,
 }
 _NOT_PROPORTIONS = ("imputer", "rates", "SubspaceMixture", "noise-per-cluster")  # but cells, intensities, and distances
