@@ -11,7 +11,7 @@ from scipy.stats import norm
 import skmanifold
 from skmanifold import DPMixture
 from skmanifold.emissions import Columns, Gaussian, NegativeBinomial, VonMisesFisher
-from skmanifold.emissions._gaussian import base
+from skmanifold.emissions._gaussian import learned
 from skmanifold.emissions._gaussian.hyperparameters import Hyperprior
 from skmanifold.emissions._gaussian.transforms import YeoJohnson
 from skmanifold.emissions._von_mises_fisher import family as directional
@@ -89,7 +89,7 @@ def mean_of_prior(kind, n_draws=4000):
 @pytest.mark.short_cases("full")
 @pytest.mark.parametrize("kind", [*FREE, *BENT])
 def test_draws_leave_the_joint_distribution_with_rows_alone(kind, monkeypatch):
-    monkeypatch.setattr(base, "_SHARE_OF_POWERS", 0.6)
+    monkeypatch.setattr(learned, "_SHARE_OF_POWERS", 0.6)
     found, of_prior = mean_along_chains(kind), mean_of_prior(kind)
     free = found.error > 1e-6
     assert free.sum() >= 2
@@ -111,7 +111,7 @@ def test_a_shape_that_ignores_the_degrees_is_found_out(kind, monkeypatch):
 @pytest.mark.extended
 @pytest.mark.parametrize("kind", BENT)
 def test_powers_without_derivatives_are_found_out(kind, monkeypatch):
-    monkeypatch.setattr(base, "_SHARE_OF_POWERS", 0.6)
+    monkeypatch.setattr(learned, "_SHARE_OF_POWERS", 0.6)
     monkeypatch.setattr(YeoJohnson, "log_derivatives", lambda transform, X: np.zeros(len(X)))
     assert_disagrees(mean_along_chains(kind), mean_of_prior(kind))
 
