@@ -85,16 +85,11 @@ class RowsFit(FitStrategy):
         """Store the rows and what depends on them."""
         mixture = self.mixture
         self.data = data
-        self.unlearned = bind(mixture, emission, data.rows, data.weights)
-        self.free = free_numbers(emission, self.unlearned)
-        self.some = sampled(data, self.run.key) if isinstance(mixture.init, str) else data
-        chain = subkey(self.run.key, Purpose.CHAIN, 0)
-        self.family, self.found = learned_family(mixture, self.some, self.unlearned, self.free, self.run.key, chain)
+        self.family, emission, self.start = bind_and_learn(mixture, emission, data, self.run.key)
         # A draw holds the parameters and their arrays in posterior_, about twice the size of the statistics.
         self.n_stored = min(mixture.n_stored_rows, data.rows.n_rows) if self.sampler.draws_parameters else 0
         draw_bytes = 24 * self.family.n_cells() + 4 * self.n_stored
         self.store = DrawStore.within(mixture.max_draws_bytes, draw_bytes * mixture.n_chains)
-        emission = fitted_emission(emission, self.family, self.free)
         self.known = {"_key": self.run.key, "_family": self.family, "emission_": emission, "n_batch_iter_": 0}
         self.known |= {name: vars(mixture)[name] for name in emission.stores}
 
@@ -105,19 +100,13 @@ class RowsFit(FitStrategy):
 
     def model(self, workers: Workers) -> Any:
         """The model of all rows; in a distributed session, with its rows sent to their shards."""
-        self.whole: Any = self._model_here(workers)
+        self.whole: Any = mixture_model(self.mixture, self.data, self.family, self.start, workers)
         self.here: FamilyModel = self.whole
         if not active_session():
             return self.here
         if self.n_stored:
             raise ValueError("n_stored_rows needs the rows in this process: set it to 0 for a fit on a cluster.")
         return shard_mixture(self.here)
-
-    def _model_here(self, workers: Workers) -> FamilyModel:
-        start = start_of(self.mixture, self.some, self.unlearned, self.free, self.found)
-        if self.some is not self.data:
-            start = mixture_model(self.mixture, self.some, self.family, start, workers)
-        return mixture_model(self.mixture, self.data, self.family, start, workers)
 
     def target(self, model: Any) -> FamilyModel:
         """The model of the rows that this process has, which offers the same."""
@@ -197,7 +186,7 @@ class StoredRowsFit(RowsFit):
         key = subkey(self.run.key, Purpose.SUBSAMPLE)
         shards = open_shards(SampledFamilyShards(self._builder_of, key), source_of(self.X, BLOCK_ROWS), workers)
         self.n_rows = shards.n_rows
-        self.here = self._model_here(workers)
+        self.here = mixture_model(self.mixture, self.data, self.family, self.start, workers)
         self.whole = ShardedMixture(self.here, shards)
         return self.whole
 
@@ -229,17 +218,10 @@ class RowsStream(StatisticsStream):
         self.mixture = mixture
         rows = emission.read(mixture, X, reset=batch.is_first)
         self.data = WeightedRows(rows, None, slice(None), rows)
-        self.start: Any = no_start
         if batch.is_first:
-            unlearned = bind(mixture, emission, rows, None)
-            free = free_numbers(emission, unlearned)
-            chain = subkey(batch.key, Purpose.CHAIN, 0)
-            of_rows = mixture, self.data, unlearned, free
-            self.family, found = learned_family(*of_rows, batch.key, chain)
-            self.emission = fitted_emission(emission, self.family, free)
-            self.start = start_of(*of_rows, found)
+            self.family, self.emission, self.start = bind_and_learn(mixture, emission, self.data, batch.key)
         else:
-            self.family, self.emission = mixture._family, mixture.emission_
+            self.family, self.emission, self.start = mixture._family, mixture.emission_, Start(self.data, no_start)
             scale = batch.total_samples / mixture._n_summed_rows
             self.before = mixture._sums.map(lambda array: array * scale)
 
@@ -300,6 +282,24 @@ def bind(mixture: Any, emission: Any, rows: Any, row_weights: RowWeights | None)
     return family
 
 
+class Start(NamedTuple):
+    """Where chains begin: `labels` of `rows`, of the data or of a sample, or a function that finds them."""
+
+    rows: WeightedRows
+    labels: Any
+
+
+def bind_and_learn(mixture: Any, emission: Any, data: WeightedRows, key: np.uint64) -> tuple[Any, Any, Start]:
+    """The family of the rows with a learned prior, the emission with what was learned, and where chains begin."""
+    family = unlearned = bind(mixture, emission, data.rows, data.weights)
+    free, found = free_numbers(emission, unlearned), None
+    some = sampled(data, key) if isinstance(mixture.init, str) else data
+    if free:
+        family, found = learned_family(mixture, some, unlearned, free, key)
+    emission = emission.with_prior_of(family) if free else emission.with_transform_of(family)
+    return family, emission, Start(some, start_of(mixture, some, unlearned, free, found))
+
+
 def sampled(data: WeightedRows, key: np.uint64) -> WeightedRows:
     """The rows, or a random sample of many, in which starts are compared and a prior is learned."""
     rows, weights = data.rows, data.weights
@@ -317,14 +317,12 @@ def free_numbers(emission: Any, family: Any) -> tuple[str, ...]:
 
 
 def learned_family(
-    mixture: Any, data: WeightedRows, family: Any, free: tuple[str, ...], key: np.uint64, chain: np.uint64
-) -> tuple[Any, tuple[np.uint64, np.ndarray] | None]:
+    mixture: Any, data: WeightedRows, family: Any, free: tuple[str, ...], key: np.uint64
+) -> tuple[Any, tuple[np.uint64, np.ndarray]]:
     """The family with numbers of the prior that are learned from components of the rows.
 
-    Returns also the labels that were found, with the key of the first start of a chain.
+    Returns also the labels that were found, with the key of the first start of the first chain.
     """
-    if not free:
-        return family, None
     start = start_of(mixture, data, family, free)
     model = FamilyModel(data.rows, 0, _weight_prior(mixture), family, start, ONE, 1, data.weights)
     labels, statistics = model.init_latents(subkey(key, Purpose.WARM_UP))
@@ -332,15 +330,10 @@ def learned_family(
         model.family = family.with_learned_numbers(statistics.total(), free, is_rough=True)
         for _ in range(_N_PASSES):
             statistics, _ = model.expect_latents(model.mode(statistics))
-    first = subkey(chain, Purpose.INITIAL_LATENTS)
+    first = subkey(subkey(key, Purpose.CHAIN, 0), Purpose.INITIAL_LATENTS)
     if mixture.n_init > 1 and mixture.n_components > 1:
         first = subkey(first, Purpose.START, 0)
     return family.with_learned_numbers(statistics.total(), free), (first, labels)
-
-
-def fitted_emission(emission: Any, family: Any, free: tuple[str, ...]) -> Any:
-    """The emission with what was learned from the rows."""
-    return emission.with_prior_of(family) if free else emission.with_transform_of(family)
 
 
 def start_of(mixture: Any, data: WeightedRows, family: Any, free: tuple[str, ...], found: Any = None) -> Any:
@@ -352,10 +345,12 @@ def start_of(mixture: Any, data: WeightedRows, family: Any, free: tuple[str, ...
     return whole.astype(np.int32)[data.used]
 
 
-def mixture_model(mixture: Any, data: WeightedRows, family: RowFamily, start: Any, workers: Workers) -> FamilyModel:
-    """The model of some rows."""
-    n_init = mixture.n_init if mixture.n_components > 1 else 1
-    return FamilyModel(data.rows, 0, _weight_prior(mixture), family, start, workers, n_init, data.weights)
+def mixture_model(mixture: Any, data: WeightedRows, family: RowFamily, start: Start, workers: Workers) -> FamilyModel:
+    """The model of some rows, whose start may be that of a sample of them."""
+    labels, n_init = start.labels, mixture.n_init if mixture.n_components > 1 else 1
+    if start.rows is not data:
+        labels = mixture_model(mixture, start.rows, family, start, workers)
+    return FamilyModel(data.rows, 0, _weight_prior(mixture), family, labels, workers, n_init, data.weights)
 
 
 def _weight_prior(mixture: Any) -> float:
