@@ -22,6 +22,7 @@ def planted():
     return rng.multivariate_normal([0.0, 0.0], [[1.0, 0.8], [0.8, 1.0]], 240) + 6.0 * np.eye(3, 2)[np.arange(240) % 3]
 
 
+@pytest.mark.extended
 def test_p_values_are_uniform_if_the_number_is_true():
     n_bootstrap, n_tables = 4, 60
     rng = np.random.default_rng(0)
