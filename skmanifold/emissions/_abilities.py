@@ -313,7 +313,7 @@ class HasSumsOfClusters(Protocol):
     Attributes
     ----------
     is_proper : bool
-        Whether the prior is proper, so that components have marginal densities.
+        Whether the prior is proper, so that components have marginal densities. False: the family lacks the ability.
     """
 
     is_proper: bool

@@ -94,7 +94,7 @@ class DiagonalFamily(GaussianFamily):
 
     def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
         """Draw variances, with the means integrated out, and then the means."""
-        self._check_proper()
+        self._check_proper(self._is_definite())
         data, sums = self._of_sums(statistics)
         means, precisions, _ = self._draw_all(data, sums, key, ONE)
         return self._parameters(means, 1.0 / precisions)
@@ -133,7 +133,7 @@ class DiagonalFamily(GaussianFamily):
 
     def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> DiagonalFamily:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
-        self._check_proper()
+        self._check_proper(self._is_definite())
         rows = self._no_rows() if rows is None else self.transformed(rows)
         # Powers of two change no digit of the rows.
         scales = np.exp2(np.round(np.log2(self.prior.covariance) / 2.0))

@@ -301,14 +301,19 @@ class MatrixMoments:
         self.squares = ((gaps @ whiten.T)[:, np.newaxis] @ vectors)[:, 0] ** 2
         self.halves = 0.5 * np.arange(d)
 
+    def _posterior_scatters(self, numbers: PriorNumbers) -> tuple[np.ndarray, ...]:
+        """Eigenvalues, (K, d), and log determinants, (K,), and what the gaps of the means add to these."""
+        sums, kappa = numbers.factor + self.values, numbers.mean_precision
+        ratios = self.squares / sums
+        shrunk, square = kappa * self.sizes / (kappa + self.sizes), ratios.sum(axis=1)
+        return sums, np.log(sums).sum(axis=1) + np.log1p(shrunk * square), ratios, shrunk, square
+
     def slopes(self, numbers: PriorNumbers) -> tuple[float, float, float]:
         """Derivatives of the log marginal density with respect to the numbers."""
         n, d = self.sizes, len(self.halves)
         scatter, degrees, kappa = numbers
-        sums, after = scatter + self.values, degrees + n
-        ratios = self.squares / sums
-        shrunk, square = kappa * n / (kappa + n), ratios.sum(axis=1)
-        log_dets = np.log(sums).sum(axis=1) + np.log1p(shrunk * square)
+        sums, log_dets, ratios, shrunk, square = self._posterior_scatters(numbers)
+        after = degrees + n
         of_scatter = (1.0 / sums).sum(axis=1) - shrunk * (ratios / sums).sum(axis=1) / (1.0 + shrunk * square)
         of_kappa = (n / (kappa + n)) ** 2 * square / (1.0 + shrunk * square)
         digammas = digamma(0.5 * after[:, np.newaxis] - self.halves) - digamma(0.5 * degrees - self.halves)
@@ -322,9 +327,7 @@ class MatrixMoments:
         """Log marginal density up to a constant."""
         n, d = self.sizes, len(self.halves)
         scatter, degrees, kappa = numbers
-        sums = scatter + self.values
-        shrunk = kappa * n / (kappa + n)
-        log_dets = np.log(sums).sum(axis=1) + np.log1p(shrunk * (self.squares / sums).sum(axis=1))
+        log_dets = self._posterior_scatters(numbers)[1]
         log_gammas = gammaln(0.5 * (degrees + n)[:, np.newaxis] - self.halves) - gammaln(0.5 * degrees - self.halves)
         of_scatters = 0.5 * (degrees * d * np.log(scatter) - (degrees + n) * log_dets)
         return float((log_gammas.sum(axis=1) + of_scatters - 0.5 * d * np.log1p(n / kappa)).sum())

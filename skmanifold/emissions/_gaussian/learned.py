@@ -42,11 +42,13 @@ class LearnsNumbers(RoundsColumns):
     @property
     def is_proper(self) -> bool:
         """Whether the prior is proper."""
-        prior, least = self.prior, self._least_degrees - 2.0
-        return bool(prior.mean_precision > 0.0 and prior.degrees > least and self._is_definite())
+        return self._has_proper_numbers() and self._is_definite()
 
-    def _check_proper(self) -> None:
-        if not self.is_proper:
+    def _has_proper_numbers(self) -> bool:
+        return bool(self.prior.mean_precision > 0.0 and self.prior.degrees > self._least_degrees - 2.0)
+
+    def _check_proper(self, is_definite: bool) -> None:
+        if not (is_definite and self._has_proper_numbers()):
             raise ValueError(
                 "Draws of Gaussian components need a proper prior: mean_precision_prior above 0, "
                 f"degrees_of_freedom_prior above {self._least_degrees - 2.0:g} and a positive definite "

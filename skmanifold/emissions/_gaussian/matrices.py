@@ -171,8 +171,8 @@ class MatrixFamily(GaussianFamily):
 
     def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
         """Draw the covariances, with the means integrated out, and then the means."""
-        self._check_proper()
         data, sums = self._of_sums(statistics)
+        self._check_proper(math.isfinite(data.log_det))
         return self._components(fill_draws, data, sums, key)
 
     def _is_definite(self) -> bool:
@@ -254,7 +254,7 @@ class MatrixFamily(GaussianFamily):
     def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> Any:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
         bound = self._bound(rows if rows is None else self.transformed(rows))
-        self._check_proper()
+        self._check_proper(math.isfinite(bound.data.log_det))
         extremes = [of.reduce(bound.rows.values, axis=0, initial=np.nan) for of in (np.fmin, np.fmax)]
         prior = self.prior
         with np.errstate(over="ignore"):

@@ -312,7 +312,7 @@ def sampled(data: WeightedRows, key: np.uint64) -> WeightedRows:
 
 def free_numbers(emission: Any, family: Any) -> tuple[str, ...]:
     """Numbers of the prior that are learned from components."""
-    learns = isinstance(emission, LearnsPrior) and offers(family, HasSumsOfClusters) and family.is_proper
+    learns = isinstance(emission, LearnsPrior) and offers(family, HasSumsOfClusters)
     return tuple(name for name in emission.free_hyperparameters() if name != "transform") if learns else ()
 
 

@@ -48,7 +48,7 @@ def start_labels(
 
 def can_merge(family: Any) -> bool:
     """Whether to merge clusters: there are marginal densities, and few columns, so that few rows determine clusters."""
-    return offers(family, HasSumsOfClusters) and family.is_proper and family.n_features <= _MOST_COLUMNS
+    return offers(family, HasSumsOfClusters) and family.n_features <= _MOST_COLUMNS
 
 
 def _seeds(family: Any, rows: Any, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
