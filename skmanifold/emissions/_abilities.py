@@ -433,6 +433,49 @@ class HasClusters(Protocol):
 
 
 @runtime_checkable
+class SeparatesColumns(Protocol):
+    """A family whose columns are independent given the component, so that each may have a partition of its own.
+
+    Drawn ``hyperparameters`` in statistics have the columns as first axis, and ``values`` have them as second.
+    """
+
+    def separated(self) -> Any:
+        """The family in which hyperparameters that columns share are those of each column by itself.
+
+        Returns
+        -------
+        family : Family
+        """
+
+    def of_columns(self, columns: np.ndarray) -> Any:
+        """The family, and the rows to which it is bound, of some columns.
+
+        Parameters
+        ----------
+        columns : ndarray of shape (n_chosen,), int64
+            Ascending indices, possibly none.
+
+        Returns
+        -------
+        family : Family
+        """
+
+    def log_marginals_of_columns(self, statistics: Any) -> np.ndarray:
+        """Log densities of the observed cells of each column, given the labels of the rows.
+
+        Parameters
+        ----------
+        statistics : object
+            As of clusters, with the hyperparameters and the numbers within cells that this family has.
+
+        Returns
+        -------
+        log_densities : ndarray of shape (n_features,)
+            Their sum is `log_marginal`.
+        """
+
+
+@runtime_checkable
 class HasCells(Protocol):
     """A family with distributions of single cells, for `impute`, `conditional` and `cluster_summary`.
 
