@@ -95,17 +95,7 @@ class LinearRows(NamedTuple):
         return self._replace(indptr=indptr, indices=indices, counts=counts, log_base=log_base)
 
     def of_columns(self, columns: np.ndarray) -> Self:
-        """The rows of some columns; a `log_base` is minus the logs of the factorials of their counts.
-
-        Parameters
-        ----------
-        columns : ndarray of shape (n_chosen,), int64
-            Ascending indices, possibly none.
-
-        Returns
-        -------
-        chosen : LinearRows
-        """
+        """The rows of some columns; a `log_base` is minus the logs of the factorials of their counts."""
         n = len(columns)
         rows = self._of_statistics(np.concatenate([columns, columns + self.n_features]), 2 * self.n_features)
         rows = rows._replace(n_features=n)
