@@ -261,6 +261,7 @@ class BernoulliFamily(FeatureFamily):
     parameters_type = LinearParameters
     bounds_of_means = 0.0, 1.0
     fill_rows: ClassVar[Any] = fill_events
+    of_each_column: ClassVar[tuple[str, ...]] = ("ones", "zeros")
     rows_per_statistic: ClassVar[int] = 1000
 
     def __init__(self, ones: np.ndarray, zeros: np.ndarray, n_components: int) -> None:
@@ -337,9 +338,8 @@ class BernoulliFamily(FeatureFamily):
         log_both = np.logaddexp(log_one, log_zero)
         return self.parameters_again(np.concatenate([log_one - log_zero, log_both - log_zero]))
 
-    def log_marginals(self, statistics: LinearCounts) -> np.ndarray:
-        """Log density of the rows of each label."""
-        return (betaln(*self._posterior(statistics)) - betaln(self.ones, self.zeros)).sum(axis=1)
+    def _log_marginals_of_cells(self, statistics: LinearCounts) -> np.ndarray:
+        return betaln(*self._posterior(statistics)) - betaln(self.ones, self.zeros)
 
     def prepare(self, rows: LinearRows) -> BernoulliData:
         """Rows and prior, as the kernels read them."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from copy import copy
+from itertools import pairwise
 from numbers import Integral, Real
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -12,9 +14,10 @@ from ..utils._conditions import MOST_COUNTED, Array, Pointer, Sizes
 from ..utils._sklearn import Interval, StrOptions
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import WeighableEmission, refuse_unset
-from ._categories import CategoryCounts, CategoryFamily
+from ._categories import CategoryCounts, CategoryFamily, log_marginals_of_columns
 from ._cells import CategoryCells
 from ._codes import Table, category_table, fill_codes, fit_categories, given_categories, validate_codes
+from ._statistics import occupied
 
 
 class CategoricalFamily(CategoryFamily):
@@ -33,9 +36,27 @@ class CategoricalFamily(CategoryFamily):
         self.prior = np.full(int(column_start[-1]), prior)
 
     def _attributes(self, probabilities: np.ndarray) -> dict[str, Any]:
-        columns = np.split(probabilities, self.column_start[1:-1])
-        components = [np.ascontiguousarray(column.T) for column in columns]
+        columns = pairwise(self.column_start.tolist())
+        components = [np.ascontiguousarray(probabilities[start:stop].T) for start, stop in columns]
         return {"components_": components, "n_categories_": np.diff(self.column_start)}
+
+    def separated(self) -> Self:
+        """The same family, since columns share no hyperparameters."""
+        return self
+
+    def of_columns(self, columns: np.ndarray) -> Self:
+        """The family, and the rows to which it is bound, of some columns."""
+        chosen, sizes = copy(self), np.diff(self.column_start)
+        chosen.n_features, chosen.column_start = len(columns), np.append(0, np.cumsum(sizes[columns]))
+        chosen.prior = self.prior[np.repeat(np.isin(np.arange(self.n_features), columns), sizes)]
+        return chosen._bound(self.rows.of_columns(columns)) if hasattr(self, "data") else chosen
+
+    def log_marginals_of_columns(self, statistics: CategoryCounts) -> np.ndarray:
+        """Log densities of the observed cells of each column, given the labels of the rows."""
+        counts = statistics.categories[:, occupied(statistics)]
+        of_columns = log_marginals_of_columns(np.ascontiguousarray(counts.T), self.column_start, self.data.prior)
+        bases = self.rows.bases_of_categories
+        return of_columns if bases is None else of_columns + self._sums_of_columns(counts.sum(axis=1) * bases)
 
     def highest_log_densities(self, rows: Table) -> np.ndarray:
         """Log densities with probabilities of 1 for the codes of the row: zero."""

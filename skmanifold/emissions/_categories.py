@@ -160,19 +160,35 @@ def _log_rising(x, n):
     return log_rising(x, np.int64(n)) if n == np.floor(n) else log_rising_of_real(x, n)
 
 
+@njit_part
+def _plus_log_marginal(total, counts, start, stop, prior):
+    """A sum plus the log marginal probability of the cells of a column, with the categories `start` to `stop`."""
+    n_tokens = np.int64(0)
+    for category in range(start, stop):
+        if counts[category] > 0:
+            total += log_rising(prior, counts[category])
+            n_tokens += counts[category]
+    return total - log_rising(prior * (stop - start), n_tokens)
+
+
 @njit(cache=True, nogil=True)
 def log_marginal_of_counts(counts, column_start, prior):
     """Log marginal probability of rows whose summed `counts` are (n_categories,)."""
     result = 0.0
     for column in range(len(column_start) - 1):
-        start, stop = column_start[column], column_start[column + 1]
-        total = np.int64(0)
-        for category in range(start, stop):
-            if counts[category] > 0:
-                result += log_rising(prior, counts[category])
-                total += counts[category]
-        result -= log_rising(prior * (stop - start), total)
+        result = _plus_log_marginal(result, counts, column_start[column], column_start[column + 1], prior)
     return result
+
+
+@njit(cache=True, nogil=True)
+def log_marginals_of_columns(counts, column_start, prior):
+    """Log marginal probabilities of the cells of each column; `counts` of labels are (n_labels, n_categories)."""
+    out = np.zeros(len(column_start) - 1)
+    for label in range(len(counts)):
+        for column in range(len(out)):
+            ends = column_start[column], column_start[column + 1]
+            out[column] = _plus_log_marginal(out[column], counts[label], ends[0], ends[1], prior)
+    return out
 
 
 # Split-merge moves
@@ -326,7 +342,7 @@ class CategoryFamily(LinearFamily):
 
     def prepare(self, rows: LinearRows | Table) -> CategoryData:
         """Rows and prior, as the kernels read them."""
-        prior = float(self.prior[0])
+        prior = float(self.prior[0]) if len(self.prior) else 1.0
         if (self.prior != prior).any():
             raise ValueError(
                 "A Dirichlet process mixture with emission='multinomial' needs the same category_prior for all "
@@ -375,7 +391,11 @@ class CategoryFamily(LinearFamily):
     def _posterior(self, statistics: Arrays) -> tuple[np.ndarray, np.ndarray]:
         """Dirichlet parameters of the categories, (n_statistics, K), and their sums by column."""
         cells = statistics[1] + self.prior[:, None]
-        return cells, np.add.reduceat(cells, self.column_start[:-1])
+        return cells, self._sums_of_columns(cells)
+
+    def _sums_of_columns(self, of_categories: np.ndarray) -> np.ndarray:
+        """Sums over the categories of each column, along the first axis."""
+        return np.add.reduceat(of_categories, self.column_start[:-1]) if len(of_categories) else of_categories
 
     def _spread(self, of_columns: np.ndarray) -> np.ndarray:
         """Values of columns as those of their categories."""
@@ -393,6 +413,8 @@ class CategoryFamily(LinearFamily):
     def draw_components(self, statistics: Any, labels: np.ndarray, key: np.uint64, workers: Workers) -> np.ndarray:
         """Draw log probabilities of the categories, (n_statistics, K)."""
         start, out = self.column_start, np.empty((self.n_statistics, len(labels)))
+        if not self.n_statistics:
+            return out
         arguments = start, statistics[1], labels, self.prior, *gamma_tables(float(self.prior[0])), key, out
         tasks = split_by_task(start[:-1] * len(labels) // _CELLS_DRAWN)
         workers.run(draw_columns, [(first, stop, *arguments) for first, stop in tasks])
@@ -448,7 +470,7 @@ class CategoryFamily(LinearFamily):
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
         where = "parameters"
         Array("float64", f"{self.n_statistics} {self.n_components}", high=_TOLERANCE)(parameters, where, {})
-        sums = np.add.reduceat(np.exp(parameters), self.column_start[:-1])
+        sums = self._sums_of_columns(np.exp(parameters))
         if not np.allclose(sums, 1.0, rtol=0.0, atol=_TOLERANCE):
             refuse(where, "contains probabilities that do not sum to one")
 

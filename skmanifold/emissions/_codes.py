@@ -12,7 +12,7 @@ from ..utils._inputs.tables import not_a_number, reads_categories
 from ..utils._njit import njit
 from ..utils._threads import split_range
 from ..utils._validation import column_name, validate_data
-from ._linear_rows import LinearRows
+from ._linear_rows import LinearRows, sums_of_rows
 
 _INT32_MAX = np.iinfo(np.int32).max
 _MOST_CATEGORIES = 1_000_000  # of a column with fewer rows; a larger code is probably a date or an identifier
@@ -30,6 +30,7 @@ class Table(LinearRows):
     __slots__ = ()
 
     column_start: np.ndarray  # (n_columns + 1,) int64
+    bases_of_categories: np.ndarray
 
     @classmethod
     def of(cls, indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, column_start: np.ndarray) -> Table:
@@ -39,6 +40,18 @@ class Table(LinearRows):
     def _column_of(self) -> np.ndarray:
         """The column that each category belongs to, (n_categories,)."""
         return np.repeat(np.arange(self.n_features), np.diff(self.column_start))
+
+    def with_bases(self, bases: np.ndarray) -> Table:
+        """The table with a `log_base`, given the term of each category."""
+        return self._replace(log_base=sums_of_rows(self, bases[self.indices]), bases_of_categories=bases)
+
+    def of_columns(self, columns: np.ndarray) -> Table:
+        """The table of some columns, whose indices ascend."""
+        sizes = np.diff(self.column_start)
+        chosen = np.flatnonzero(np.isin(self._column_of(), columns))
+        table = self._of_statistics(chosen, int(self.column_start[-1]))
+        table = table._replace(n_features=len(columns), column_start=np.append(0, np.cumsum(sizes[columns])))
+        return table if table.log_base is None else table.with_bases(self.bases_of_categories[chosen])
 
     def cells(self) -> np.ndarray:
         """Cells as numbers and codes, (n_rows, n_features); NaN where a cell is missing. A new array."""

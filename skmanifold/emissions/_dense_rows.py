@@ -143,6 +143,21 @@ class DenseRows(NamedTuple):
         others = (None if array is None else array[rows] for array in self[1:])
         return type(self)(self.values[rows], *others)
 
+    def of_columns(self, columns: np.ndarray) -> DenseRows:
+        """These rows with some columns alone, without a ``log_base``.
+
+        Parameters
+        ----------
+        columns : ndarray of shape (n_chosen,), int64
+
+        Returns
+        -------
+        rows : DenseRows or IncompleteRows
+        """
+        values = np.take(self.values, columns, axis=1)
+        is_complete = not self.has_missing or not np.isnan(values).any()
+        return DenseRows(values) if is_complete else IncompleteRows.of_values(values)
+
 
 class IncompleteRows(DenseRows):
     """Rows of real numbers with missing cells, or some of these rows.

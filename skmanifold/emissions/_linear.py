@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from numbers import Real
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.special import gammaln
@@ -34,6 +35,7 @@ from ._linear_kernels import (
     log_factor_of_sums,
 )
 from ._linear_rows import LinearRows, read_counts
+from ._negative_binomial_kernels import log_rising_of_columns
 from ._protocols import Arrays
 from ._seeds import seed_clusters, seed_labels
 from ._statistics import occupied, selected
@@ -170,9 +172,12 @@ class FeatureFamily(LinearFamily):
     bounds_of_means = 0.0, np.inf
     hyperparameters = np.empty(0)  # that chains draw
     fill_rows: ClassVar[Any]  # kernel that draws rows
+    of_each_column: ClassVar[tuple[str, ...]]  # hyperparameters
 
     parameters_again: Callable[..., Any]  # all parameters, given the second and those after the first three
     _posterior: Callable[..., tuple[np.ndarray, np.ndarray]]  # two parameters of the posterior, (K, n_features) each
+    # Log densities of the observed cells of each label and column, without their base, (K, n_features)
+    _log_marginals_of_cells: Callable[..., np.ndarray]
 
     @property
     def n_statistics(self) -> int:  # type: ignore[override]
@@ -220,7 +225,7 @@ class FeatureFamily(LinearFamily):
         logs = np.empty(of_all.shape)
         tasks = split_range(len(of_all), 1 + _DRAWS_OF_TASK // of_all.shape[1])
         workers.run(_fill_log_gammas, [(first, stop, key, of_all, logs) for first, stop in tasks])
-        return logs.reshape(-1, *shapes[0].shape)
+        return logs.reshape(len(shapes), *shapes[0].shape)
 
     def sample(self, parameters: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Draw new rows from given components, without missing cells."""
@@ -252,6 +257,34 @@ class FeatureFamily(LinearFamily):
         log_factors = [log_factor_of_sums(self.data, *pair) for pair in pairs]
         whole = statistics._replace(sizes=unions[0][-1:], sums=unions[1][-1:])
         return super().log_marginal(whole) + sum(log_factors)
+
+    def log_marginals(self, statistics: LinearCounts) -> np.ndarray:
+        """Log density of the rows of each label."""
+        return self._log_marginals_of_cells(statistics).sum(axis=1)
+
+    def separated(self) -> Self:
+        """The same family, since columns share no hyperparameters."""
+        return self
+
+    def of_columns(self, columns: np.ndarray) -> Self:
+        """The family, and the rows to which it is bound, of some columns."""
+        chosen = self._without_others(columns)
+        return chosen._bound(self.rows.of_columns(columns)) if hasattr(self, "data") else chosen
+
+    def _without_others(self, columns: np.ndarray) -> Self:
+        """A copy with the hyperparameters of some columns."""
+        chosen = copy(self)
+        chosen.n_features = len(columns)
+        for name in self.of_each_column:
+            setattr(chosen, name, getattr(self, name)[columns])
+        return chosen
+
+    def log_marginals_of_columns(self, statistics: LinearCounts) -> np.ndarray:
+        """Log densities of the observed cells of each column, given the labels of the rows."""
+        of_columns = self._log_marginals_of_cells(selected(statistics, occupied(statistics))).sum(axis=0)
+        if self.rows.log_base is None:
+            return of_columns
+        return of_columns - log_rising_of_columns(self.rows.indices, self.rows.counts, np.ones(self.n_features))
 
     def _add_given_sums(self, tables: tuple[np.ndarray, ...], out: np.ndarray, workers: Workers) -> None:
         """Add log predictive densities of the rows, given the tables that `add_given_sums` reads."""
@@ -298,6 +331,8 @@ class CountEmission(WeighableEmission):
 class CountFamily(FeatureFamily):
     """Base class of families of counts, with hyperparameters `shape` and `rate`, (n_features,), of the means."""
 
+    of_each_column: ClassVar[tuple[str, ...]] = ("shape", "rate")
+
     def __init__(self, shape: np.ndarray, rate: np.ndarray, n_components: int) -> None:
         self.shape = shape
         self.rate = rate
@@ -321,6 +356,8 @@ def group_features(rows: LinearRows, *priors: np.ndarray) -> FeatureGroups:
     is_missing = np.zeros(2 * n, bool)
     is_missing[rows.indices] = True
     own = np.where(is_missing[n:], np.arange(1.0, n + 1.0), 0.0)
+    if n == 0:  # which `unique` does not take
+        return FeatureGroups(*np.zeros((3, 0), np.int64))
     _, first, of_feature, sizes = np.unique(
         np.stack([own, *priors]), axis=1, return_index=True, return_inverse=True, return_counts=True
     )

@@ -13,9 +13,11 @@ from ..random._keys import fold_in_each
 from ..sparse.counts import COUNT_TYPES, Counts, as_counts, canonical_csr, check_signs, refuse_texts, take_rows
 from ..sparse.counts import sums_of_rows as sums_of_rows
 from ..utils._conditions import Array
+from ..utils._njit import njit
 from ..utils._typing import MatrixLike
 from ..utils._validation import validate_data
 from ._base import BaseEmission, explained_refusals
+from ._negative_binomial_kernels import add_log_rising
 
 
 class LinearRows(NamedTuple):
@@ -38,6 +40,8 @@ class LinearRows(NamedTuple):
         The part of each row's log density that does not depend on the parameters; None if it is zero.
     column_start : ndarray of shape (n_features + 1,), int64, or None
         Of rows of categories: the first category of each feature, and the number of all categories.
+    bases_of_categories : ndarray of shape (n_categories,), or None
+        Of rows of categories with a `log_base`: the terms that it is the sum of.
     """
 
     indptr: np.ndarray
@@ -46,6 +50,7 @@ class LinearRows(NamedTuple):
     n_features: int
     log_base: np.ndarray | None
     column_start: np.ndarray | None = None
+    bases_of_categories: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -88,6 +93,24 @@ class LinearRows(NamedTuple):
         log_base = None if self.log_base is None else self.log_base[rows]
         indptr, indices, counts = take_rows(*self[:3], rows)
         return self._replace(indptr=indptr, indices=indices, counts=counts, log_base=log_base)
+
+    def of_columns(self, columns: np.ndarray) -> Self:
+        """The rows of some columns; a `log_base` is minus the logs of the factorials of their counts."""
+        n = len(columns)
+        rows = self._of_statistics(np.concatenate([columns, columns + self.n_features]), 2 * self.n_features)
+        rows = rows._replace(n_features=n)
+        if self.log_base is None:
+            return rows
+        log_factorials = np.zeros((self.n_rows, 1))
+        add_log_rising(0, self.n_rows, *rows[:3], np.ones(n), log_factorials)
+        return rows._replace(log_base=-log_factorials[:, 0])
+
+    def _of_statistics(self, chosen: np.ndarray, n_statistics: int) -> Self:
+        """The same rows with only the chosen ones of the columns of entries."""
+        place_of = np.full(n_statistics, -1, np.int32)
+        place_of[chosen] = np.arange(len(chosen))
+        indptr, indices, counts = _entries_of_columns(*self[:3], place_of)
+        return self._replace(indptr=indptr, indices=indices, counts=counts)
 
     def cells(self) -> np.ndarray:
         """Cells as numbers and codes.
@@ -133,6 +156,18 @@ class LinearRows(NamedTuple):
         if row_weights is not None:
             counts = counts * np.repeat(row_weights, np.diff(self.indptr))
         return np.bincount(self.indices, weights=counts, minlength=n_statistics)
+
+
+@njit(cache=True, nogil=True)
+def _entries_of_columns(indptr, indices, counts, place_of):
+    """The entries whose column has a place, with the places as columns; ``place_of[column]`` is -1 for others."""
+    starts, places, values, n = np.zeros(len(indptr), np.int64), np.empty_like(indices), np.empty_like(counts), 0
+    for row in range(len(indptr) - 1):
+        for e in range(indptr[row], indptr[row + 1]):
+            places[n], values[n] = place_of[indices[e]], counts[e]
+            n += places[n] >= 0
+        starts[row + 1] = n
+    return starts, places[:n].copy(), values[:n].copy()
 
 
 def read_counts(

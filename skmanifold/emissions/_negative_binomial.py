@@ -6,7 +6,7 @@ from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from numbers import Real
-from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from scipy.special import betaln, gammaln, xlogy
@@ -22,7 +22,12 @@ from ._cells import OverdispersedCells
 from ._linear import MOST_NATURAL, PRIOR, CountEmission, CountFamily, LinearCounts, group_features
 from ._linear_kernels import add_linear_scores
 from ._linear_rows import LinearRows, refuse_fractions
-from ._negative_binomial_kernels import NegativeBinomialData, add_log_rising, fill_negative_binomial
+from ._negative_binomial_kernels import (
+    NegativeBinomialData,
+    add_log_rising,
+    fill_negative_binomial,
+    log_rising_of_columns,
+)
 from ._protocols import Arrays
 from ._seeds import cluster_rows
 from ._statistics import occupied, selected
@@ -48,6 +53,10 @@ class Dispersions(NamedTuple):
 
     inverses: Annotated[np.ndarray, Array("float64", "n_dimensions _", above=0)]
     mean_log_rising: Annotated[np.ndarray, Array("float64", "n_dimensions _")]
+
+    def of_columns(self, columns: np.ndarray) -> Dispersions:
+        """Those of some columns."""
+        return Dispersions(self.inverses[columns], self.mean_log_rising[columns])
 
     def log_rising(self, sizes: np.ndarray, n_observed: np.ndarray) -> float:
         """Sum of log(Gamma(x + r) / Gamma(r)) over all cells, for one value r of each feature, (n_features,)."""
@@ -319,11 +328,22 @@ class NegativeBinomialFamily(CountFamily):
         both = np.logaddexp(above, below)
         return self._of_naturals(np.concatenate([above - both, sizes[:, None] * (both - below)]), sizes)
 
-    def log_marginals(self, statistics: LinearCounts) -> np.ndarray:
-        """Log density of the rows of each label."""
+    def _log_marginals_of_cells(self, statistics: LinearCounts) -> np.ndarray:
         shapes, rates = self._posterior(statistics)
-        of_prior = betaln(self.shape, 1.0 + self.rate * self.prior)
-        return (betaln(shapes, 1.0 + rates * self.prior) - of_prior).sum(axis=1)
+        return betaln(shapes, 1.0 + rates * self.prior) - betaln(self.shape, 1.0 + self.rate * self.prior)
+
+    def _without_others(self, columns: np.ndarray) -> Self:
+        chosen = super()._without_others(columns)
+        chosen.dispersions = self.dispersions.of_columns(columns)
+        chosen.free = None if self.free is None else self.free.of_columns(columns)
+        if self.prior is not None:
+            chosen.prior = self.prior[columns]
+        return chosen
+
+    def log_marginals_of_columns(self, statistics: LinearCounts) -> np.ndarray:
+        """Log densities of the observed cells of each column, given the labels of the rows."""
+        of_cells = log_rising_of_columns(self.rows.indices, self.rows.counts, self.prior)
+        return super().log_marginals_of_columns(statistics) + of_cells
 
     def mean(self, statistics: LinearCounts) -> NegativeBinomialParameters:
         """The posterior mode of the logs of p, where expected counts are their posterior means."""

@@ -40,25 +40,47 @@ linear_kernels.register(NegativeBinomialData)
 
 
 @njit(cache=True, nogil=True)
+def _tables_of_small(sizes):
+    """Values of log(Gamma(x + r) / Gamma(r)) for small whole x, (n_features, _N_SMALL)."""
+    of_small = np.zeros((len(sizes), _N_SMALL))
+    for j in range(len(sizes)):
+        for n in range(1, _N_SMALL):
+            of_small[j, n] = of_small[j, n - 1] + math.log(sizes[j] + (n - 1))
+    return of_small
+
+
+@njit_part
+def _log_rising_of_count(of_small, sizes, j, x):
+    """Value of log(Gamma(x + r) / Gamma(r)) for a count of column j, which is a missing cell from ``len(sizes)`` on."""
+    if j >= len(sizes):
+        return 0.0
+    is_small = x < _N_SMALL and x == math.floor(x)
+    return of_small[j, np.int64(x)] if is_small else log_rising_of_real(sizes[j], x)
+
+
+@njit(cache=True, nogil=True)
 def add_log_rising(first, stop, indptr, indices, counts, sizes, out):
     """Add log(Gamma(x + r) / Gamma(r)) of the counts of rows, in CSR order, to all columns of `out`, (stop - first, K).
 
     Columns from ``len(sizes)`` on are missing cells.
     """
-    n_features = len(sizes)
-    of_small = np.zeros((n_features, _N_SMALL))
-    for j in range(n_features):
-        for n in range(1, _N_SMALL):
-            of_small[j, n] = of_small[j, n - 1] + math.log(sizes[j] + (n - 1))
+    of_small = _tables_of_small(sizes)
     for row in range(first, stop):
         total = 0.0
         for e in range(indptr[row], indptr[row + 1]):
-            j, x = indices[e], np.float64(counts[e])
-            if j < n_features:
-                is_small = x < _N_SMALL and x == math.floor(x)
-                total += of_small[j, np.int64(x)] if is_small else log_rising_of_real(sizes[j], x)
+            total += _log_rising_of_count(of_small, sizes, indices[e], np.float64(counts[e]))
         for k in range(out.shape[1]):
             out[row - first, k] += total
+
+
+@njit(cache=True, nogil=True)
+def log_rising_of_columns(indices, counts, sizes):
+    """Sums over rows of log(Gamma(x + r) / Gamma(r)) of the counts of each column, (n_features,)."""
+    of_small, out = _tables_of_small(sizes), np.zeros(len(sizes))
+    for e in range(len(indices)):
+        if indices[e] < len(sizes):
+            out[indices[e]] += _log_rising_of_count(of_small, sizes, indices[e], np.float64(counts[e]))
+    return out
 
 
 @njit(cache=True, nogil=True)

@@ -241,7 +241,7 @@ class PoissonFamily(CountFamily):
         """Rows and prior, as the kernels read them."""
         refuse_fractions(rows, "poisson", "whole counts")
         groups = group_features(rows, self.rate)
-        shapes = np.bincount(groups.of_feature, weights=self.shape)
+        shapes = np.bincount(groups.of_feature, weights=self.shape, minlength=len(groups.first))
         return PoissonData(*rows[:3], rows.n_features, self.shape, self.rate, groups, shapes)
 
     def _parameters(self, logs: np.ndarray) -> LinearParameters:
@@ -254,11 +254,10 @@ class PoissonFamily(CountFamily):
         shapes, rates = self._by_feature(statistics)
         return self._parameters(self._draw_log_gammas(shapes, key=key, workers=workers)[0] - np.log(rates))
 
-    def log_marginals(self, statistics: LinearCounts) -> np.ndarray:
-        """Log density of the rows of each label."""
+    def _log_marginals_of_cells(self, statistics: LinearCounts) -> np.ndarray:
         shapes, rates = self._posterior(statistics)
         of_shapes = gammaln(shapes) - gammaln(self.shape)
-        return (of_shapes + self.shape * np.log(self.rate) - shapes * np.log(rates)).sum(axis=1)
+        return of_shapes + self.shape * np.log(self.rate) - shapes * np.log(rates)
 
 
 Poisson.row_family, Poisson.token_family = PoissonFamily, MultinomialFamily

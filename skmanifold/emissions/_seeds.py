@@ -56,6 +56,8 @@ def k_means(
     from sklearn.cluster import kmeans_plusplus  # slow to import
 
     n_clusters = min(n_clusters, len(X))
+    if not X.size:  # all rows are equal
+        return np.zeros(len(X), np.int32), np.zeros((n_clusters, X.shape[1]))
     has_missing = bool(np.isnan(X.min()))
     filled = np.where(np.isnan(X), _column_means(X, row_weights), X) if has_missing else X
     with config_context(skip_parameter_validation=True, assume_finite=True):  # a fifth of the time for small tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.special import ndtr, rel_entr
@@ -189,6 +189,12 @@ class SpikedFamily(ColumnsFamily):
         self.n_features = codes.n_features
         self.spikes, self.widths = tuple(np.array(own, np.float64) for own in spikes), np.array(widths, np.float64)
 
+    def _without_others(self, columns: np.ndarray) -> Self:
+        chosen = super()._without_others(columns)
+        chosen.n_features, chosen.widths = len(columns), self.widths[columns]
+        chosen.spikes = tuple(self.spikes[column] for column in columns)
+        return chosen
+
     def rows_of(self, found: list[Any]) -> SpikedRows:
         """Rows of these rows of each block."""
         return SpikedRows(tuple(found), self.places, self.spikes)
@@ -200,11 +206,15 @@ class SpikedFamily(ColumnsFamily):
 
     def attributes(self, parameters: ColumnParameters) -> dict[str, Any]:
         """The fitted attribute ``components_``, means over spikes and other numbers, (K, n_features)."""
-        return {"components_": np.hstack(self.columns_of(self.attributes_of_blocks(parameters)))}
+        return {"components_": self._means_of(self.attributes_of_blocks(parameters))}
 
     def expected(self, statistics: Any, shares: np.ndarray | None = None) -> dict[str, Any]:
         """Posterior means of the columns, (K, n_features)."""
-        return averaged({"components_": np.hstack(self.columns_of(self.expected_of_blocks(statistics)))}, shares)
+        return averaged({"components_": self._means_of(self.expected_of_blocks(statistics))}, shares)
+
+    def _means_of(self, of_blocks: dict[str, dict[str, Any]]) -> np.ndarray:
+        none = of_blocks["numbers"]["components_"][:, :0]
+        return np.hstack([none, *self.columns_of(of_blocks)])
 
     def cell_distribution(self, attributes: dict[str, dict[str, Any]]) -> SpikedCells:
         """The distributions of single cells, given attributes of each block."""
@@ -314,8 +324,8 @@ class Spikes(WeighableEmission):
         without, codes = split_cells(values, self.spikes, self.cell_widths)
         starts = np.cumsum([0, *(len(own) + 1 for own in self.spikes)])
         table = category_table(estimator, codes, starts, handle_unknown="error")
-        log_widths = np.log([width or 1.0 for width in self.cell_widths])
-        table = table._replace(log_base=(codes < np.diff(starts) - 1) @ -log_widths)
+        widths = [[width or 1.0] * len(own) + [1.0] for own, width in zip(self.spikes, self.cell_widths, strict=True)]
+        table = table.with_bases(-np.log(np.concatenate(widths)))
         places = (np.arange(values.shape[1]),) * 2
         return SpikedRows((numbers.rows_of_values(estimator, without), table), places, tuple(self.spikes))
 

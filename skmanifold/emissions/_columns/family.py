@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from copy import copy
 from functools import partial, update_wrapper
 from inspect import signature
 from itertools import islice, repeat
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -16,102 +15,24 @@ from ...numerics.block_sums import BlockSums, side_by_side
 from ...random._keys import subkey
 from ...utils._conditions import Array, Integer, Names, Sizes, placed, refuse
 from ...utils._declared import Saved
-from ...utils._njit import njit, njit_part
 from ...utils._parameters import offers
 from ...utils._typing import available_if
-from .. import kernels
-from .._abilities import CompletesRows, DrawsInCells, HasDraw, HasLogJoint, HasNewRows, HasParameterCount, HasShares
+from .._abilities import (
+    CompletesRows,
+    DrawsInCells,
+    HasDraw,
+    HasLogJoint,
+    HasNewRows,
+    HasParameterCount,
+    HasShares,
+    SeparatesColumns,
+)
 from .._cells import JoinedCells, distribution_of_columns
 from .._family import Family, averaged, cell_parameters, rows_for
 from .._protocols import HasKernels, RowFamily
 from .._statistics import in_pairs, join_statistics
+from .kernels import Joined, JoinedData
 from .rows import ColumnRows, cluster_tables, named_errors, scattered
-
-# Blocks form nested pairs: the first, and the pair of the others or the last block. Numba compiles a kernel for each
-# pair of types, so no choice is made at run time.
-
-
-class JoinedData(NamedTuple):
-    """Rows and priors of several blocks."""
-
-    first: Any
-    rest: Any
-
-
-class Joined(NamedTuple):
-    """Components or posteriors of several blocks."""
-
-    first: Any
-    rest: Any
-
-
-@kernels.count_row.of(JoinedData)
-@njit_part
-def _count_row(data, statistics, row, label, sign):
-    kernels.count_row(data.first, statistics.first, row, label, sign)
-    kernels.count_row(data.rest, statistics.rest, row, label, sign)
-
-
-@kernels.merge_labels.of(JoinedData)
-@njit_part
-def _merge_labels(data, statistics, kept, gone):
-    kernels.merge_labels(data.first, statistics.first, kept, gone)
-    kernels.merge_labels(data.rest, statistics.rest, kept, gone)
-
-
-@kernels.fill_scores.of(JoinedData)
-@njit(cache=True, nogil=True)
-def _fill_scores(data, statistics, rows, n_above, current, components, scores):
-    kernels.fill_scores(data.first, statistics.first, rows, n_above, current, components.first, scores)
-    others = np.empty(scores.shape)
-    kernels.fill_scores(data.rest, statistics.rest, rows, n_above, current, components.rest, others)
-    for i in range(len(rows)):
-        if n_above[i] > 1:
-            for k in range(n_above[i]):
-                scores[i, k] += others[i, k]
-
-
-@kernels.refresh_posterior.of(JoinedData)
-@njit(cache=True, nogil=True)
-def _refresh_posterior(data, statistics, posterior, label):
-    kernels.refresh_posterior(data.first, statistics.first, posterior.first, label)
-    kernels.refresh_posterior(data.rest, statistics.rest, posterior.rest, label)
-
-
-@kernels.add_predictive.of(JoinedData)
-@njit_part
-def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
-    kernels.add_predictive(data.first, statistics.first, posterior.first, row, labels, n_labels, out)
-    kernels.add_predictive(data.rest, statistics.rest, posterior.rest, row, labels, n_labels, out)
-
-
-@kernels.log_bayes_factor.of(JoinedData)
-@njit(cache=True, nogil=True)
-def _log_bayes_factor(data, statistics, posterior, label_0, label_1):
-    of_first = kernels.log_bayes_factor(data.first, statistics.first, posterior.first, label_0, label_1)
-    return of_first + kernels.log_bayes_factor(data.rest, statistics.rest, posterior.rest, label_0, label_1)
-
-
-@kernels.update_posterior.of(JoinedData)
-@njit_part
-def _update_posterior(data, statistics, posterior, row, label, sign):
-    kernels.update_posterior(data.first, statistics.first, posterior.first, row, label, sign)
-    kernels.update_posterior(data.rest, statistics.rest, posterior.rest, row, label, sign)
-
-
-@kernels.odds_of_sides.of(JoinedData)
-@njit_part
-def _odds_of_sides(data, statistics, posterior, row, scratch):
-    factor_1, factor_0, log_odds = kernels.odds_of_sides(data.first, statistics.first, posterior.first, row, scratch)
-    other_1, other_0, others = kernels.odds_of_sides(data.rest, statistics.rest, posterior.rest, row, scratch)
-    return factor_1, factor_0, log_odds + others + math.log(other_1 / other_0)  # products could overflow
-
-
-@kernels.clear_sides.of(JoinedData)
-@njit_part
-def _clear_sides(data, statistics, posterior):
-    kernels.clear_sides(data.first, statistics.first, posterior.first)
-    kernels.clear_sides(data.rest, statistics.rest, posterior.rest)
 
 
 class ColumnParameters(NamedTuple):
@@ -218,6 +139,14 @@ def _bound_again(family: ColumnsFamily, found: list) -> ColumnsFamily:
     if hasattr(family, "data"):
         other.data = in_pairs(JoinedData, [block.data for block in found])
     return other
+
+
+def _by_column(family: ColumnsFamily, found: list[np.ndarray]) -> np.ndarray:
+    """Sums over blocks of the values of each column of X."""
+    out = np.zeros(family.n_features)
+    for place, values in zip(family.places, found, strict=True):
+        out[place] += values
+    return out
 
 
 def _by_name(family: ColumnsFamily, found: list) -> dict[str, Any]:
@@ -353,16 +282,17 @@ class ColumnsFamily(Family):
         blocks: tuple[Any, ...] = self.blocks
         for place, block, of_block in zip(self.places, blocks, of_blocks.values(), strict=True):
             values = of_block["components_"] if "components_" in of_block else block.columns_of(of_block)
-            parts = values if isinstance(values, list) else np.split(values, np.arange(1, len(place)), axis=1)
+            parts = values if isinstance(values, list) else [values[:, [j]] for j in range(len(place))]
             for column, part in zip(place, parts, strict=True):
                 columns[column] = np.ascontiguousarray(part)
         return columns
 
     def cell_distribution(self, attributes: dict[str, dict[str, Any]]) -> Any:
         """The distributions of single cells, given attributes of each block; None if a block has none."""
-        pairs = zip(self.names.tolist(), self.blocks, strict=True)
-        parts = [distribution_of_columns(block, attributes[name]) for name, block in pairs]
-        return None if None in parts else JoinedCells(parts, self.places)
+        triples = zip(self.names.tolist(), self.blocks, self.places, strict=True)
+        found = [(distribution_of_columns(block, attributes[name]), own) for name, block, own in triples if len(own)]
+        parts, places = [part for part, _ in found], tuple(own for _, own in found)
+        return None if None in parts else JoinedCells(parts, places)
 
     def check_parameters(self, parameters: ColumnParameters) -> None:
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
@@ -407,6 +337,33 @@ class ColumnsFamily(Family):
     drawn_attributes = _each(Family.drawn_attributes, _by_name)
     expected_of_blocks = _each(Family.expected, _by_name, _of_inner("expected"))
 
+    # Some of the columns
+
+    separated = _each(SeparatesColumns.separated, _bound_again)
+    log_marginals_of_columns = _each(SeparatesColumns.log_marginals_of_columns, _by_column)
+
+    @available_if(lambda family: all(offers(block, SeparatesColumns) for block in family.blocks))
+    def of_columns(self, columns: np.ndarray) -> Self:
+        """The family, and the rows to which it is bound, of some columns; blocks without columns stay."""
+        chosen = self._without_others(columns)
+        if not hasattr(self, "data"):
+            return chosen
+        rows = None if self.rows is None else chosen.rows_of([block.rows for block in chosen.blocks])
+        return chosen._with_blocks(list(chosen.blocks), rows)
+
+    def _without_others(self, columns: np.ndarray) -> Self:
+        """A copy with the blocks of some columns."""
+        chosen = copy(self)
+        are_chosen = [np.isin(place, columns) for place in self.places]
+        pairs = zip(self.places, are_chosen, strict=True)
+        chosen.places = tuple(np.searchsorted(columns, place[own]) for place, own in pairs)
+        blocks: tuple[Any, ...] = self.blocks
+        chosen.blocks = tuple(
+            block.of_columns(np.flatnonzero(own)) for block, own in zip(blocks, are_chosen, strict=True)
+        )
+        chosen.n_features = len(columns)
+        return chosen
+
     @available_if(lambda family: all(hasattr(block, "clusters") for block in family.blocks))
     def clusters(self, rows: ColumnRows | None = None) -> ColumnsFamily:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
@@ -417,7 +374,7 @@ class ColumnsFamily(Family):
                 blocks.append(block.clusters(own).among_others())
         return self._with_blocks(blocks, rows)
 
-    def _with_blocks(self, blocks: list[Any], rows: ColumnRows | None) -> ColumnsFamily:
+    def _with_blocks(self, blocks: list[Any], rows: ColumnRows | None) -> Self:
         """The same family with bound blocks; `rows` have the blocks in their first order."""
         bound = copy(self)
         order = sorted(range(len(blocks)), key=lambda i: type(blocks[i].data).__name__)

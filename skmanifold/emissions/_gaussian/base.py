@@ -137,7 +137,11 @@ class GaussianFamily(LearnsNumbers):
     word_weights: Lacking[Annotated[np.ndarray, Array("float64 int64", "n_tokens", low=0)] | None] = None
 
     def _disagreement(self, sizes: Sizes) -> str | None:
-        full = self.has_matrices
+        full, of_columns = self.has_matrices, np.ndim(self.prior.degrees)
+        if np.ndim(self.prior.mean_precision) != of_columns:
+            return "has numbers of all columns and of each in its prior"
+        if of_columns and (full or len(self.prior.covariance) != self.n_features):
+            return "has a prior of another shape"
         if (self.prior.covariance.ndim == 2) != full or self._width != (self.n_features if full else 1):
             return "has a prior of another shape"
         wanted = (self.n_features,) if full else (1, self.n_features)
@@ -334,7 +338,7 @@ class GaussianFamily(LearnsNumbers):
     def _precisions(self, counts: np.ndarray) -> np.ndarray:
         """Precisions of the components' means in rows, or in observed cells; a NoModeError if one is zero."""
         precisions = self.prior.mean_precision + counts
-        if not precisions.min() > 0.0:
+        if not precisions.min(initial=np.inf) > 0.0:
             component = int(np.argmin(precisions)) // (precisions.size // len(precisions))
             lacks = "a column without observed cells" if counts[component].max() > 0.0 else "no rows"
             raise NoModeError(

@@ -12,6 +12,7 @@ from scipy.special import gammaln
 from ...random._keys import fold_in_each
 from ...utils._conditions import MOST_COUNTED, Array, Sizes
 from ...utils._threads import ONE, Workers, split_range
+from ...utils._typing import available_if
 from .._cells import NormalCells, TransformedCells
 from .._dense_rows import DenseRows, IncompleteRows
 from .._protocols import Arrays
@@ -31,11 +32,12 @@ from .diagonal_kernels import (
     PredictiveTerms,
     add_given_sums,
     draw_components,
+    log_marginals_of_pools,
     no_posteriors,
     posteriors_of,
     total_log_marginal,
 )
-from .hyperparameters import PriorNumbers, pooled
+from .hyperparameters import NormalPrior, PriorNumbers, pooled
 from .kernels import add_diagonal_densities
 from .rounded_kernels import draw_in_cells
 
@@ -54,12 +56,21 @@ class DiagonalSums(NamedTuple):
     sums: Annotated[np.ndarray, Array("float64", "capacity n_dimensions")]
     squares: Annotated[np.ndarray, Array("float64", "capacity n_dimensions")]  # sums of squares
     values: Annotated[np.ndarray, Array("float64", "_ n_dimensions")]  # of all rows, within their cells; else empty
-    hyperparameters: Annotated[np.ndarray, Array("float64", "_")]  # of `Hyperprior`; without it empty
+    # Of `Hyperprior`, of all columns or of each; without it empty
+    hyperparameters: (
+        Annotated[np.ndarray, Array("float64", "_")] | Annotated[np.ndarray, Array("float64", "n_dimensions _")]
+    )
 
     @property
     def label_axes(self) -> tuple[int | None, ...]:
         """Axis of the labels in each array."""
         return 0, 0, 0, 0, OF_ROWS, None
+
+    def of_column(self, j: int) -> DiagonalSums:
+        """Sums of one column, without hyperparameters."""
+        _, observed, sums, squares, values, _ = self
+        of_column = (array[:, [j]] for array in (observed, sums, squares, values))
+        return DiagonalSums._make((self.sizes, *of_column, np.empty(0)))
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         more = self.observed > self.sizes[:, np.newaxis]
@@ -78,7 +89,12 @@ class DiagonalFamily(GaussianFamily):
 
     @property
     def _least_excess(self) -> float:  # type: ignore[override]
-        return self.n_features // len(self.prior.covariance) + 0.1
+        return self._pool_width + 0.1
+
+    @property
+    def _pool_width(self) -> int:
+        """Number of columns with the same variance."""
+        return self.n_features // max(1, len(self.prior.covariance))
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes, sums, squares and numbers of missing cells."""
@@ -89,7 +105,7 @@ class DiagonalFamily(GaussianFamily):
         data, sums = self._of_sums(statistics)
         self._precisions(sums.observed)
         posteriors = posteriors_of(data, sums)
-        freedom = data.degrees + posteriors.pooled - self._least_degrees - self.n_features // len(data.scatter)
+        freedom = data.degrees + posteriors.pooled - self._least_degrees - self._pool_width
         return self._parameters(posteriors.means, posteriors.scatters / np.where(freedom > 0.0, freedom, np.nan))
 
     def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
@@ -100,7 +116,7 @@ class DiagonalFamily(GaussianFamily):
         return self._parameters(means, 1.0 / precisions)
 
     def _is_definite(self) -> bool:
-        return bool(self.prior.covariance.min() > 0.0)
+        return bool(np.all(self.prior.covariance > 0.0))
 
     def _of_sums(self, statistics: Arrays) -> tuple[DiagonalData, DiagonalSums]:
         sizes, sums, products, missing = statistics
@@ -174,7 +190,7 @@ class DiagonalFamily(GaussianFamily):
         return normals * np.sqrt(covariances)[labels]
 
     def _shaped(self, covariances: np.ndarray) -> np.ndarray:
-        return np.repeat(covariances, self.n_features // covariances.shape[1], axis=1)
+        return np.repeat(covariances, self.n_features // max(1, covariances.shape[1]), axis=1)
 
     def _parameters(self, means: np.ndarray, variances: np.ndarray) -> GaussianParameters:
         if not np.all(variances > 0.0):
@@ -196,19 +212,22 @@ class DiagonalFamily(GaussianFamily):
         squares, n_cells = (array.sum(axis=0).reshape(n_pools, -1).sum(axis=1) for array in (scatters, observed))
         return pooled(squares, n_cells, K * (d // n_pools), whole, 3.0) * self.scales[:n_pools] ** 2
 
-    def log_marginal_of(self, statistics: DiagonalSums, reference: np.ndarray) -> Callable[[PriorNumbers], float]:
-        """The log marginal density of the rows as a function of the numbers of the prior, up to a constant."""
+    def log_marginal_of(self, statistics: DiagonalSums, reference: np.ndarray) -> Callable[[PriorNumbers], Any]:
+        """The log marginal density of the rows, or of each column, as a function of numbers, up to a constant."""
         data, scaled = self.data, reference / self.scales[: len(reference)] ** 2
+        if self.is_separated:
+            statistics = selected(statistics, occupied(statistics))
 
-        def log_marginal(numbers: PriorNumbers) -> float:
+        def log_marginal(numbers: PriorNumbers) -> Any:
             factor, degrees, mean_precision = numbers
-            changed = {"scatter": factor * scaled, "degrees": degrees, "mean_precision": mean_precision}
-            return total_log_marginal(data._replace(**changed), statistics)
+            changed = {"scatter": factor * scaled, **_filled(data, mean_precision, degrees)}
+            kernel = log_marginals_of_pools if self.is_separated else total_log_marginal
+            return kernel(data._replace(**changed), statistics)
 
         return log_marginal
 
-    def _units_of_column(self, j: int) -> tuple[float, float]:
-        return self.origin[j], self.scales[j]
+    def _units_of_columns(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.origin[columns], self.scales[columns]
 
     def _set_values(self, values: np.ndarray) -> None:
         self.data = self.data._replace(rows=values)
@@ -251,7 +270,7 @@ class DiagonalFamily(GaussianFamily):
         shape = statistics.sums.shape
         components = DiagonalComponents(np.empty(shape), np.empty(shape), np.empty(shape))
         shared = statistics.observed, posteriors_of(data, statistics), key, components
-        tasks = split_range(len(statistics.sums), max(1, _CELLS_DRAWN // self.n_features))
+        tasks = split_range(len(statistics.sums), max(1, _CELLS_DRAWN // max(1, self.n_features)))
         workers.run(draw_components, [(data, *task, *shared) for task in tasks])
         return components
 
@@ -290,17 +309,17 @@ class DiagonalFamily(GaussianFamily):
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""
         d = len(self.origin)
-        return int(250 * d / (0.17 * d + 5))
+        return max(1, int(250 * d / (0.17 * d + 5)))
 
     def _predictive_terms(self, posteriors: DiagonalPosteriors) -> PredictiveTerms:
-        width = len(self.origin) // len(self.data.scatter)
+        width = self._pool_width
         scatters, weights = np.repeat(posteriors.scatters.T, width, axis=0), posteriors.weights.T
         variances = self._variances_of_cells()
         if variances is not None:
-            degrees = np.repeat(self.data.degrees + posteriors.pooled.T, width, axis=0)
+            degrees = np.repeat((self.data.degrees + posteriors.pooled).T, width, axis=0)
             scatters = scatters + (variances / self.scales**2)[:, np.newaxis] * weights * degrees
         heights = 0.5 * (np.log(weights) - np.log(scatters) - np.log(np.pi)) - self.data.log_scales[:, np.newaxis]
-        powers = 0.5 * (self.data.degrees + posteriors.pooled.T)
+        powers = 0.5 * (self.data.degrees + posteriors.pooled).T
         after = powers[:, np.newaxis] + 0.5 * np.arange(width + 1)[:, np.newaxis]
         steps = gammaln(after) - gammaln(powers)[:, np.newaxis]  # (n_pools, width + 1, K)
         _, groups = np.unique(powers, axis=0, return_inverse=True)
@@ -317,7 +336,7 @@ class DiagonalFamily(GaussianFamily):
     def _bound(self, rows: DenseRows | IncompleteRows) -> DiagonalFamily:
         bound = copy(self)
         bound.rows, bound.n_rows, bound.log_base = rows, rows.n_rows, rows.log_base
-        bound.cells_of_task = _CELLS_OF_TASK // self.n_features
+        bound.cells_of_task = _CELLS_OF_TASK // max(1, self.n_features)
         bound.data = self._data(rows.values)
         if self.resolution is not None:
             bounds = self._bounds_of(self.origin + self.scales * rows.values)
@@ -331,20 +350,106 @@ class DiagonalFamily(GaussianFamily):
     def _data(self, values: np.ndarray) -> DiagonalData:
         """Rows, relative to the origin and in units of scales, and the prior, as the kernels read them."""
         d, scales, (mean, mean_precision, covariance, degrees) = self.n_features, self.scales, self.prior
-        n_pools = len(covariance)
-        n_table = min(len(values) * (d // n_pools) + 1, _N_LOG_GAMMAS)
+        n_pools, width = len(covariance), self._pool_width
+        n_table = 0 if self.is_separated else min(len(values) * width + 1, _N_LOG_GAMMAS)
         return DiagonalData(
             values,
-            np.arange(n_pools + 1) * (d // n_pools),
+            np.arange(n_pools + 1) * width,
             (mean - self.origin) / scales,
-            float(mean_precision),
+            np.full(d, mean_precision, np.float64),
             covariance / scales[:n_pools] ** 2,
-            float(degrees),
+            np.full(n_pools, degrees, np.float64),
             np.full(d, np.log(scales)),
-            gammaln(0.5 * (degrees + np.arange(n_table))),
+            np.empty(0) if self.is_separated else gammaln(0.5 * (degrees + np.arange(n_table))),
         )
+
+    # Columns by themselves
+
+    _last_base: tuple[Any, np.ndarray] | None = None  # rows, and sums of the log derivatives of each column
+
+    @available_if(lambda family: len(family.prior.covariance) == family.n_features)
+    def separated(self) -> DiagonalFamily:
+        """The family whose columns have their own numbers of the prior."""
+        if self.is_separated:
+            return self
+        d, prior = self.n_features, self.prior
+        own = prior._replace(mean_precision=np.full(d, prior.mean_precision), degrees=np.full(d, prior.degrees))
+        other = self._with_numbers(own)
+        if self._vector is not None:
+            assert self.hyperprior is not None
+            other._vector = self.hyperprior.of_each_column(self._vector)
+        return other
+
+    @available_if(lambda family: len(family.prior.covariance) == family.n_features)
+    def of_columns(self, columns: np.ndarray) -> DiagonalFamily:
+        """The family, and rows if it has some, of these columns; if one column of all is rounded, they have cells."""
+        other = copy(self)
+        other.n_features, other.origin, other._last_given = len(columns), self.origin[columns], None
+        other.prior = self.prior.of_columns(columns)
+        if self.transform is not None:
+            transform = self.transform.take(columns)
+            other.transform = None if (transform.powers == 1.0).all() else transform
+        if self.resolution is not None:
+            other.resolution = self.resolution[columns]
+        if hasattr(self, "log_ranges"):
+            other.log_ranges = self.log_ranges[columns]
+        if self.hyperprior is not None:
+            other.hyperprior = self.hyperprior._replace(inverse=self.hyperprior.inverse[columns])
+            if self._vector is not None:
+                other._vector = self.hyperprior.of_columns(self._vector, columns)
+        if not hasattr(self, "data"):
+            return other
+        other.scales, other.rows = self.scales[columns], self.rows.of_columns(columns)
+        other.cells_of_task = _CELLS_OF_TASK // max(1, len(columns))
+        if self._bounds is not None:
+            lows, highs, first = (np.take(each, columns, axis=1) for each in self._bounds)
+            other._bounds = lows, highs, first
+        has_own = self.data.rows is not self.rows.values  # numbers within cells
+        other.data = other._data(np.take(self.data.rows, columns, axis=1) if has_own else other.rows.values)
+        if other.transform is None:
+            other.log_base = None
+        else:
+            other.log_base = other.transform.log_derivatives(other._inverse(other._values()))
+        other.rows = other.rows._replace(log_base=other.log_base)
+        return other
+
+    @available_if(lambda family: len(family.prior.covariance) == family.n_features)
+    def log_marginals_of_columns(self, statistics: DiagonalSums) -> np.ndarray:
+        """Log densities of the observed cells of each column given the labels of the rows."""
+        return log_marginals_of_pools(self.data, statistics) + self._base_of_columns()
+
+    def _base_of_columns(self) -> np.ndarray:
+        """Sums of the log derivatives of transforms over the rows, by column."""
+        if self.transform is None:
+            return np.zeros(self.n_features)
+        if self._last_base is None or self._last_base[0] is not self.rows:
+            of_rows = self.transform.log_derivatives_of_columns(self._inverse(self._values()))
+            self._last_base = self.rows, of_rows
+        return self._last_base[1]
+
+    def with_learned_prior(self, statistics: DiagonalSums, free: Any) -> Any:
+        """These rows with the most probable prior, or that of each column, given a partition."""
+        if not self.is_separated:
+            return super().with_learned_prior(statistics, free)
+        priors = []
+        for j in range(self.n_features):
+            column = self.of_columns(np.array([j]))
+            priors.append(
+                column._with_numbers(column.prior.shared()).with_learned_prior(statistics.of_column(j), free).prior
+            )
+        if not priors:
+            return self
+        return self.with_prior(NormalPrior._make(map(np.hstack, zip(*priors, strict=True))))
 
 
 def _cell_offsets(parameters: GaussianParameters) -> np.ndarray:
     """Log densities of the features at their means, (K, d)."""
     return -0.5 * (np.log(parameters.covariances) + LOG_2PI)
+
+
+def _filled(data: DiagonalData, mean_precision: Any, degrees: Any) -> dict[str, np.ndarray]:
+    """Numbers of a prior, of all columns or of each, as the kernels read them."""
+    return {
+        "mean_precision": np.full(len(data.mean), mean_precision, np.float64),
+        "degrees": np.full(len(data.scatter), degrees, np.float64),
+    }

@@ -43,11 +43,11 @@ class DiagonalData(NamedTuple):
     rows: np.ndarray  # (n_rows, d)
     pool_start: np.ndarray  # (n_pools + 1,) int64: pool g has the features pool_start[g] to pool_start[g + 1]
     mean: np.ndarray  # (d,)
-    mean_precision: float  # in rows
+    mean_precision: np.ndarray  # (d,), in rows
     scatter: np.ndarray  # (n_pools,)
-    degrees: float
+    degrees: np.ndarray  # (n_pools,)
     log_scales: np.ndarray  # (d,)
-    log_gammas: np.ndarray  # log of Gamma((degrees + n) / 2) for small n
+    log_gammas: np.ndarray  # log of Gamma((degrees + n) / 2) for small n; empty if pools have degrees of their own
 
 
 class DiagonalComponents(NamedTuple):
@@ -126,9 +126,9 @@ def _refresh_posterior(data, statistics, posterior, label):
 @njit(cache=True, nogil=True, error_model="numpy")
 def fill_posterior(data, observed, sums, squares, posteriors, c):
     """Compute the posterior c from the sums of a component, all but its marginal density."""
-    kappa, means, weights, within = data.mean_precision, posteriors.means[c], posteriors.weights[c], posteriors.within
+    means, weights, within = posteriors.means[c], posteriors.weights[c], posteriors.within
     for j in range(len(means)):  # without branches, so that it is vectorized
-        n, total, prior = observed[j], sums[j], data.mean[j]
+        n, total, prior, kappa = observed[j], sums[j], data.mean[j], data.mean_precision[j]
         average = total / n if n > 0 else prior
         means[j] = (kappa * prior + total) / (kappa + n) if n > 0 else prior
         gap = average - prior
@@ -154,11 +154,11 @@ def draw_components(data, first, stop, observed, posteriors, key, components):
         of_component = fold_in(key, k)
         of_normals, of_gammas = fold_in(of_component, 0), fold_in(of_component, 1)
         for g in range(len(data.scatter)):
-            log_gamma = log_gamma_variate(fold_in(of_gammas, g), 0.5 * (data.degrees + posteriors.pooled[k, g]))
+            log_gamma = log_gamma_variate(fold_in(of_gammas, g), 0.5 * (data.degrees[g] + posteriors.pooled[k, g]))
             log_root = max(0.5 * (log_gamma - math.log(0.5 * posteriors.scatters[k, g])), _LEAST_LOG_ROOT)
             precision = math.exp(2.0 * log_root)
             for j in range(data.pool_start[g], data.pool_start[g + 1]):
-                precision_of_mean = precision * (data.mean_precision + observed[k, j])
+                precision_of_mean = precision * (data.mean_precision[j] + observed[k, j])
                 means[k, j] = posteriors.means[k, j] + normal(of_normals, j) / math.sqrt(precision_of_mean)
                 precisions[k, j] = precision
                 heights[k, j] = log_root - data.log_scales[j] - _HALF_LOG_2PI
@@ -194,25 +194,43 @@ def total_log_marginal(data, statistics):
 
 
 @njit(cache=True, nogil=True)
+def log_marginals_of_pools(data, statistics):
+    """Log densities of the observed cells of each pool of all clusters, (n_pools,)."""
+    totals, posteriors = np.zeros(len(data.scatter)), posteriors_of(data, statistics)
+    for c in range(len(statistics.sizes)):
+        _add_log_marginals(data, statistics.observed[c], posteriors, c, totals)
+    return totals
+
+
+@njit(cache=True, nogil=True)
 def log_marginal(data, observed, posteriors, c):
     """Log density of the observed cells of a cluster."""
-    result, half, kappa = 0.0, 0.5 * data.degrees, data.mean_precision
-    of_prior = math.lgamma(half)
-    n_last, log_gammas, n_of_feature, log_share = 0, 0.0, 0, 0.0
+    total = np.zeros(1)
+    _add_log_marginals(data, observed, posteriors, c, total)
+    return total[0]
+
+
+@njit_part
+def _add_log_marginals(data, observed, posteriors, c, out):
+    """Add log densities of the observed cells of a cluster to those of each pool, or to one number, (1,)."""
+    of_prior, degrees, n_last, log_gammas, n_of_feature, kappa, log_share = 0.0, np.nan, 0, 0.0, 0, np.nan, 0.0
     for g in range(len(data.scatter)):
-        n = posteriors.pooled[c, g]
+        n, place = posteriors.pooled[c, g], min(g, len(out) - 1)
         if n == 0:
             continue
-        if n != n_last:  # features without missing cells have the same numbers
-            n_last, log_gammas = n, math.lgamma(half + 0.5 * n) - of_prior - n * _HALF_LOG_PI
+        if n != n_last or data.degrees[g] != degrees:  # features without missing cells have the same numbers
+            if data.degrees[g] != degrees:
+                degrees = data.degrees[g]
+                of_prior = math.lgamma(0.5 * degrees)
+            n_last, log_gammas = n, math.lgamma(0.5 * degrees + 0.5 * n) - of_prior - n * _HALF_LOG_PI
         scatter = posteriors.scatters[c, g]
-        result += log_gammas - half * math.log(scatter / data.scatter[g]) - 0.5 * n * math.log(scatter)
+        out[place] += log_gammas - 0.5 * degrees * math.log(scatter / data.scatter[g]) - 0.5 * n * math.log(scatter)
         for j in range(data.pool_start[g], data.pool_start[g + 1]):
             n = observed[j]
-            if n != n_of_feature:
-                n_of_feature, log_share = n, -0.5 * math.log1p(n / kappa)
-            result += log_share - n * data.log_scales[j]
-    return result
+            if n != n_of_feature or data.mean_precision[j] != kappa:
+                n_of_feature, kappa = n, data.mean_precision[j]
+                log_share = -0.5 * math.log1p(n / kappa)
+            out[place] += log_share - n * data.log_scales[j]
 
 
 # Predictive density of one row given one cluster
@@ -226,7 +244,7 @@ def log_predictive(data, row, posteriors, c):
     logarithm.
     """
     result, shares = 0.0, 1.0
-    n_last, m_last, n_factors, before, after = 0, 0, 0, 1.0, 1.0
+    n_last, m_last, degrees, n_factors, before, after = 0, 0, 0.0, 0, 1.0, 1.0
     for g in range(len(data.scatter)):
         m, squares = 0, 0.0
         for j in range(data.pool_start[g], data.pool_start[g + 1]):
@@ -243,25 +261,27 @@ def log_predictive(data, row, posteriors, c):
         if m == 0:
             continue
         n = posteriors.pooled[c, g]
-        if n != n_last or m != m_last or not (_SMALL < before < _LARGE and after < _LARGE):
-            result += _log_of_factors(data, n_last, m_last, n_factors, before, after)
-            n_last, m_last, n_factors, before, after = n, m, 0, 1.0, 1.0
+        is_other = n != n_last or m != m_last or data.degrees[g] != degrees
+        if is_other or not (_SMALL < before < _LARGE and after < _LARGE):
+            result += _log_of_factors(data.log_gammas, degrees, n_last, m_last, n_factors, before, after)
+            n_last, m_last, degrees, n_factors, before, after = n, m, data.degrees[g], 0, 1.0, 1.0
         before *= posteriors.scatters[c, g]
         after *= posteriors.scatters[c, g] + squares
         n_factors += 1
-    return result + 0.5 * math.log(shares) + _log_of_factors(data, n_last, m_last, n_factors, before, after)
+    of_last = _log_of_factors(data.log_gammas, degrees, n_last, m_last, n_factors, before, after)
+    return result + 0.5 * math.log(shares) + of_last
 
 
 @njit(cache=True, nogil=True)
-def _log_of_factors(data, n, m, n_factors, before, after):
+def _log_of_factors(table, degrees, n, m, n_factors, before, after):
     """Log of the gamma functions and the scatters of pools with n cells before and m more after."""
     if n_factors == 0:
         return 0.0
-    if n + m < len(data.log_gammas):
-        log_gammas = data.log_gammas[n + m] - data.log_gammas[n]
+    if n + m < len(table):
+        log_gammas = table[n + m] - table[n]
     else:
-        log_gammas = log_rising_of_real(0.5 * (data.degrees + n), 0.5 * m)
-    log_scatters = 0.5 * (data.degrees + n) * math.log(after / before) + 0.5 * m * math.log(after)
+        log_gammas = log_rising_of_real(0.5 * (degrees + n), 0.5 * m)
+    log_scatters = 0.5 * (degrees + n) * math.log(after / before) + 0.5 * m * math.log(after)
     return n_factors * log_gammas - log_scatters
 
 

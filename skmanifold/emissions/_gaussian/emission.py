@@ -379,7 +379,7 @@ class Gaussian(WeighableEmission):
         mean, mean_precision, covariance, degrees = clusters.prior
         given = float(covariance[0]) if self.covariance_type == "spherical" else covariance
         transform = self.with_transform_of(clusters).transform
-        learned = self.covariance_type, mean, mean_precision, given, degrees
+        learned = self.covariance_type, mean, float(mean_precision), given, float(degrees)
         return Gaussian(*learned, self.resolution, transform=transform)
 
     def with_resolution_of(self, rows: DenseRows | IncompleteRows) -> Gaussian:

@@ -23,7 +23,7 @@ from scipy.optimize import minimize
 from scipy.special import digamma, gammaln
 from scipy.stats import truncnorm
 
-from ...numerics.slice_update import slice_update
+from ...numerics.slice_update import slice_update, slice_updates
 from ...random._keys import subkey
 from ...utils._conditions import MOST_COUNTED, Array, Real
 from .._statistics import occupied
@@ -41,30 +41,45 @@ _N_FIXED = 3  # numbers before the shape in a draw
 
 
 class NormalPrior(NamedTuple):
-    """Normal-inverse-Wishart prior, or normal-inverse-gamma prior."""
+    """Normal-inverse-Wishart prior, or normal-inverse-gamma prior, whose columns may have numbers of their own."""
 
     mean: Annotated[np.ndarray, Array("float64", "n_dimensions")]
-    mean_precision: Annotated[float, Real(low=0, high=MOST_COUNTED)]  # in rows
+    mean_precision: (  # in rows
+        Annotated[float, Real(low=0, high=MOST_COUNTED)]
+        | Annotated[np.ndarray, Array("float64", "n_dimensions", low=0, high=MOST_COUNTED)]
+    )
     covariance: (
         Annotated[np.ndarray, Array("float64", "n_dimensions n_dimensions")]
         | Annotated[np.ndarray, Array("float64", "_", low=0)]
     )  # variances (d,), or one variance of all features, (1,)
-    degrees: Annotated[float, Real(low=-MOST_COUNTED, high=MOST_COUNTED)]
+    degrees: (
+        Annotated[float, Real(low=-MOST_COUNTED, high=MOST_COUNTED)]
+        | Annotated[np.ndarray, Array("float64", "n_dimensions", low=-MOST_COUNTED, high=MOST_COUNTED)]
+    )
+
+    def of_columns(self, columns: np.ndarray) -> NormalPrior:
+        """The prior of some columns with variances."""
+        return NormalPrior._make(np.asarray(each)[columns] if np.ndim(each) else each for each in self)
+
+    def shared(self) -> NormalPrior:
+        """The prior of one column with its own numbers, as that of all columns."""
+        return self._replace(mean_precision=np.ravel(self.mean_precision)[0], degrees=np.ravel(self.degrees)[0])
 
 
 class PriorNumbers(NamedTuple):
-    """The numbers of a prior."""
+    """The numbers of a prior; arrays, (d,), if each column has its own."""
 
-    factor: float  # of the reference, in the prior's scatter
-    degrees: float
-    mean_precision: float  # in rows
+    factor: Any  # of the reference, in the prior's scatter
+    degrees: Any
+    mean_precision: Any  # in rows
 
 
 class FreeNumbers:
     """Which numbers of a prior are learned or drawn, and their hyperprior.
 
     They are those of `free`: "covariance", "degrees" (only with it), "mean_precision". `given` are the others.
-    Covariances have a finite mean above `least` degrees of freedom.
+    Covariances have a finite mean above `least` degrees of freedom. Free logarithms are (n_free,), or (n_free, d) if
+    each column has its own numbers.
     """
 
     def __init__(self, given: PriorNumbers, free: Any, least: float) -> None:
@@ -73,20 +88,22 @@ class FreeNumbers:
 
     def numbers(self, logs: np.ndarray) -> PriorNumbers:
         """The numbers whose free ones have these logarithms."""
-        whole, (is_free_covariance, is_free_degrees, is_free_precision) = _CENTRES.copy(), self.is_free
+        is_free_covariance, is_free_degrees, is_free_precision = self.is_free
+        whole = np.empty((len(_CENTRES), *logs.shape[1:]))
+        whole.T[:] = _CENTRES
         whole[self.is_free] = logs
-        scale, excess, mean_precision = np.exp(whole).tolist()
-        excess = excess if is_free_degrees else max(self.given.degrees - self.least, 0.5)
+        scale, excess, mean_precision = np.exp(whole) if logs.ndim == 2 else np.exp(whole).tolist()
+        excess = excess if is_free_degrees else np.maximum(self.given.degrees - self.least, 0.5)
         return PriorNumbers(
             scale * excess if is_free_covariance else self.given.factor,
             self.least + excess if is_free_degrees else self.given.degrees,
             mean_precision if is_free_precision else self.given.mean_precision,
         )
 
-    def log_prior(self, logs: np.ndarray) -> float:
-        """Log prior density of the logarithms, up to a constant."""
-        distances = (logs - _CENTRES[self.is_free]) / _DEVIATIONS[self.is_free]
-        return -0.5 * float(distances @ distances)
+    def log_prior(self, logs: np.ndarray) -> Any:
+        """Log prior density of the logarithms, or of those of each column, up to a constant."""
+        distances = (logs.T - _CENTRES[self.is_free]) / _DEVIATIONS[self.is_free]
+        return -0.5 * (distances**2).sum(axis=1) if logs.ndim == 2 else -0.5 * float(distances @ distances)
 
     def usual(self, least_excess: float) -> PriorNumbers:
         """The medians of the free numbers, with an excess of at least this."""
@@ -143,11 +160,33 @@ class FreeNumbers:
         logs[i] = slice_update(log_density, float(logs[i]), low, high, rng)
         return logs
 
-    def drawn_from_prior(self, rng: np.random.Generator) -> np.ndarray:
-        """Free logarithms from their prior."""
+    def drawn_of_columns(
+        self,
+        log_marginals: Callable[[PriorNumbers], np.ndarray],
+        logs: np.ndarray,
+        least_scales: np.ndarray,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """As `drawn`, of each column, with the log marginal densities of columns as a function of their numbers."""
+        logs, n_columns = logs.copy(), logs.shape[1]
+        which = rng.integers(len(logs), size=n_columns)
+        at, (low, high) = (which, np.arange(n_columns)), _BOUNDS[self.is_free][which].T
+        if self.is_free[0]:
+            low = np.where(which == 0, np.maximum(low, np.log(least_scales)), low)
+
+        def log_densities(values: np.ndarray) -> np.ndarray:
+            logs[at] = values
+            return self.log_prior(logs) + log_marginals(self.numbers(logs))
+
+        logs[at] = slice_updates(log_densities, logs[at], low, high, rng)
+        return logs
+
+    def drawn_from_prior(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+        """Free logarithms from their prior, of all columns or, with a shape (d,), of each."""
         centres, deviations = _CENTRES[self.is_free], _DEVIATIONS[self.is_free]
         low, high = ((_BOUNDS[self.is_free] - centres[:, None]) / deviations[:, None]).T
-        return centres + deviations * truncnorm.rvs(low, high, random_state=rng)
+        drawn = truncnorm.rvs(low, high, size=(*shape, len(low)), random_state=rng)
+        return (centres + deviations * drawn).T
 
 
 class Hyperprior(NamedTuple):
@@ -175,63 +214,89 @@ class Hyperprior(NamedTuple):
         return _POWERS in self.free
 
     def start(self, prior: NormalPrior, powers: np.ndarray, least: float) -> np.ndarray:
-        """A prior as a vector: mean precision, degrees, scale, the shape, and `powers` if they are drawn."""
-        factor = max(prior.degrees - least, 0.5) if self.draws_shape else 1.0
-        fixed = prior.mean_precision, prior.degrees, 1.0
-        return np.concatenate([fixed, (prior.covariance / factor).ravel(), powers[: len(powers) * self.draws_powers]])
+        """A prior as a vector: mean precision, degrees, scale, the shape, and `powers` if they are drawn.
+
+        If columns have their own numbers, it is the vector of each column, (d, m).
+        """
+        factor = np.maximum(prior.degrees - least, 0.5) if self.draws_shape else 1.0
+        return self._vector((prior.mean_precision, prior.degrees, 1.0), prior.covariance / factor, powers)
+
+    def _vector(self, numbers: Any, shape: np.ndarray, powers: np.ndarray) -> np.ndarray:
+        powers = powers[: len(powers) * self.draws_powers]
+        if np.ndim(numbers[1]) == 0:
+            return np.array([*numbers, *shape.ravel(), *powers])
+        return np.stack(np.broadcast_arrays(*numbers, shape, *([powers] if self.draws_powers else [])), axis=-1)
+
+    def of_each_column(self, vector: np.ndarray) -> np.ndarray:
+        """The vectors of columns, (d, m), that have their numbers in common."""
+        numbers = np.repeat(vector[:_N_FIXED, np.newaxis], len(self.inverse), axis=1)
+        return self._vector(numbers, self._shape_of(vector), self.powers_of(vector))
+
+    def of_columns(self, vector: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """The vector, or the vectors, of some columns with variances."""
+        if vector.ndim == 2:
+            return vector[columns]
+        return self._vector(vector[:_N_FIXED], self._shape_of(vector)[columns], self.powers_of(vector)[columns])
 
     def powers_of(self, vector: np.ndarray) -> np.ndarray:
         """The powers in a vector, a view; empty if they are fixed."""
+        if vector.ndim == 2:
+            return vector[:, _N_FIXED + 1] if self.draws_powers else np.empty(0)
         return vector[_N_FIXED + self.inverse.size :]
 
     def prior_of(self, vector: np.ndarray, mean: np.ndarray, least: float) -> NormalPrior:
         """The prior that a vector stands for."""
-        mean_precision, degrees, scale = vector[:_N_FIXED].tolist()
-        factor = scale * max(degrees - least, 0.5) if self.draws_shape else 1.0
+        mean_precision, degrees, scale = _numbers_in(vector)
+        factor = scale * np.maximum(degrees - least, 0.5) if self.draws_shape else 1.0
         return NormalPrior(mean, mean_precision, factor * self._shape_of(vector), degrees)
 
     def numbers_of(self, vector: np.ndarray, least: float) -> tuple[FreeNumbers, np.ndarray]:
         """The free numbers, and their logarithms in a vector."""
-        mean_precision, degrees, scale = vector[:_N_FIXED].tolist()
+        mean_precision, degrees, scale = _numbers_in(vector)
         free = FreeNumbers(PriorNumbers(1.0, degrees, mean_precision), self.free, least)
-        return free, np.log([scale, max(degrees - least, 0.5), mean_precision])[free.is_free]
+        return free, np.log([scale, np.maximum(degrees - least, 0.5), mean_precision])[free.is_free]
 
     def _shape_of(self, vector: np.ndarray) -> np.ndarray:
+        if vector.ndim == 2:
+            return vector[:, _N_FIXED]
         return vector[_N_FIXED:][: self.inverse.size].reshape(self.inverse.shape)
 
     def drawn(self, family: Any, statistics: Any, least: float, key: np.uint64) -> np.ndarray:
         """A vector where the shape, or one of the numbers, is drawn given the partition.
 
-        `family` has the current prior. The choice is random, and both leave the posterior unchanged.
+        `family` has the current prior. The choice is random, and both leave the posterior unchanged. If columns have
+        their own numbers, the shapes of all columns are drawn, or one number of each.
         """
         rng, vector = np.random.default_rng(int(key)), statistics.hyperparameters
-        powers = self.powers_of(vector)
+        powers, is_separated = self.powers_of(vector), vector.ndim == 2
         if self.draws_shape and rng.random() < _SHARE_OF_SHAPE:
             precisions = family.total_precision(statistics, subkey(key))
             shape = self._draw_shape(len(occupied(statistics)), vector, precisions, least, rng)
-            is_possible = self._least_scale(shape) < vector[2]
-            return np.concatenate([vector[:_N_FIXED], shape.ravel(), powers]) if is_possible else vector
+            numbers = vector.T[:_N_FIXED]
+            is_possible = self._least_scale(shape, is_separated) < numbers[2]
+            return self._vector(numbers, np.where(is_possible, shape, self._shape_of(vector)), powers)
         free, logs = self.numbers_of(vector, least)
-        if not len(logs):
+        if not logs.size:
             return vector
         shape = self._shape_of(vector)
-        log_marginal = family.log_marginal_of(statistics, shape)
-        return self._vector(free, free.drawn(log_marginal, logs, self._least_scale(shape), rng), shape, powers)
+        draw = free.drawn_of_columns if is_separated else free.drawn
+        found = draw(family.log_marginal_of(statistics, shape), logs, self._least_scale(shape, is_separated), rng)
+        return self._vector_of(free, found, shape, powers)
 
     def drawn_from_prior(self, prior: NormalPrior, powers: np.ndarray, least: float, key: np.uint64) -> np.ndarray:
         """A vector drawn from the hyperprior; numbers that are not free are those of a prior."""
         rng = np.random.default_rng(int(key))
         start = self.start(prior, powers, least)
-        (free, _), shape = self.numbers_of(start, least), prior.covariance
+        (free, logs), shape = self.numbers_of(start, least), prior.covariance
         if self.draws_shape:
             shape = self._draw_shape(0, start, np.zeros(self.inverse.shape), least, rng)
-        powers = np.where(powers == 1.0, 1.0, rng.uniform(0.0, 2.0, len(powers)))[: len(self.powers_of(start))]
-        return self._vector(free, free.drawn_from_prior(rng), shape, powers)
+        powers = np.where(powers == 1.0, 1.0, rng.uniform(0.0, 2.0, len(powers)))
+        return self._vector_of(free, free.drawn_from_prior(rng, logs.shape[1:]), shape, powers)
 
     def log_density(self, vector: np.ndarray, least: float) -> float:
         """Log density of a vector, up to a constant."""
         free, logs = self.numbers_of(vector, least)
-        total = free.log_prior(logs)
+        total = float(np.sum(free.log_prior(logs)))
         if not self.draws_shape:
             return total
         shape, n_0 = self._shape_of(vector), self._n_rows
@@ -245,28 +310,30 @@ class Hyperprior(NamedTuple):
         """Degrees of freedom of the prior of the shape."""
         return _MORE_ROWS + (len(self.inverse) if self.inverse.ndim == 2 else 1.0)
 
-    def _least_scale(self, shape: np.ndarray) -> float:
-        """The smallest scale of a shape that is in the support of the prior.
+    def _least_scale(self, shape: np.ndarray, is_separated: bool) -> Any:
+        """The smallest scale of a shape, or of that of each column, that is in the support of the prior.
 
         Columns must leave some of the variance of each one unexplained, compared with V. Without this limit rows that
         lie on a hyperplane would have no posterior.
         """
+        if is_separated:
+            return _LEAST_SHARE / (shape * self.inverse)
         if shape.ndim == 1:
             return _LEAST_SHARE / float((shape * self.inverse).min())
         unexplained = 1.0 / np.diagonal(np.linalg.inv(shape))  # by the other columns
         return _LEAST_SHARE / float((unexplained * np.diagonal(self.inverse)).min())
 
-    def _vector(self, free: FreeNumbers, logs: np.ndarray, shape: np.ndarray, powers: np.ndarray) -> np.ndarray:
+    def _vector_of(self, free: FreeNumbers, logs: np.ndarray, shape: np.ndarray, powers: np.ndarray) -> np.ndarray:
         _, degrees, mean_precision = free.numbers(logs)
-        scale = math.exp(logs[0]) if self.draws_shape else 1.0
-        return np.array([mean_precision, degrees, scale, *shape.ravel(), *powers])
+        scale = (np.exp(logs[0]) if logs.ndim == 2 else math.exp(logs[0])) if self.draws_shape else 1.0
+        return self._vector((mean_precision, degrees, scale), shape, powers)
 
     def _draw_shape(
         self, n_clusters: int, vector: np.ndarray, precisions: np.ndarray, least: float, rng: np.random.Generator
     ) -> np.ndarray:
         """The shape given the sum of the precisions of clusters."""
-        _, degrees, scale = vector[:_N_FIXED].tolist()
-        n_0, factor = self._n_rows, scale * max(degrees - least, 0.5)
+        _, degrees, scale = _numbers_in(vector)
+        n_0, factor = self._n_rows, scale * np.maximum(degrees - least, 0.5)
         freedom = n_0 + n_clusters * degrees
         if self.inverse.ndim == 1:
             return rng.gamma(0.5 * freedom, 2.0 / (n_0 * self.inverse + factor * precisions))
@@ -276,6 +343,11 @@ class Hyperprior(NamedTuple):
         np.fill_diagonal(triangle, np.sqrt(rng.chisquare(freedom - np.arange(d))))
         drawn = solve_triangular(root, triangle, lower=True, trans="T")
         return drawn @ drawn.T
+
+
+def _numbers_in(vector: np.ndarray) -> Any:
+    """Mean precision, degrees and scale in a vector; arrays, (d,), if each column has its own."""
+    return vector.T[:_N_FIXED] if vector.ndim == 2 else vector[:_N_FIXED].tolist()
 
 
 def pooled(scatters: np.ndarray, n_rows: np.ndarray | float, n_clusters: int, whole: np.ndarray, weight: float):

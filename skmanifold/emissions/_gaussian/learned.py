@@ -45,7 +45,8 @@ class LearnsNumbers(RoundsColumns):
         return self._has_proper_numbers() and self._is_definite()
 
     def _has_proper_numbers(self) -> bool:
-        return bool(self.prior.mean_precision > 0.0 and self.prior.degrees > self._least_degrees - 2.0)
+        are_proper = (self.prior.mean_precision > 0.0) & (self.prior.degrees > self._least_degrees - 2.0)
+        return bool(np.all(are_proper))
 
     def _check_proper(self, is_definite: bool) -> None:
         if not (is_definite and self._has_proper_numbers()):
@@ -136,7 +137,7 @@ class LearnsNumbers(RoundsColumns):
         """Statistics with other hyperparameters and numbers within cells, drawn given the partition."""
         if self.hyperprior is not None:
             given = self.given(statistics)
-            if self.hyperprior.draws_powers:
+            if self.hyperprior.draws_powers and (given._powers != 1.0).any():
                 rng = np.random.default_rng(int(subkey(key, _OF_POWERS)))
                 if rng.random() < _SHARE_OF_POWERS:
                     return given.with_drawn_power(labels, statistics, rng, workers)

@@ -275,7 +275,7 @@ class MatrixFamily(GaussianFamily):
         bound._bounds = self._bounds_of(rows.values)
         return bound
 
-    def _units_of_column(self, j: int) -> tuple[float, float]:
+    def _units_of_columns(self, columns: np.ndarray) -> tuple[float, float]:
         return 0.0, 1.0
 
     def _set_values(self, values: np.ndarray) -> None:

@@ -107,7 +107,7 @@ class RoundsColumns(TransformsColumns):
             return statistics
         family: Any = self.given(statistics)
         values, is_rounded = statistics.values.copy(), family.resolution > 0.0
-        zeros, units = np.transpose([self._units_of_column(j) for j in range(self.n_features)])
+        zeros, units = self._units_of_columns(np.arange(self.n_features))
         lows, highs = (family._inverse(zeros + units * ends[rows]) for ends in family._bounds[:2])
         X = lows + np.random.default_rng(int(key)).random(lows.shape) * (highs - lows)
         drawn = (X if family.transform is None else family.transform.forward(X)) - zeros

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from ...numerics.slice_update import slice_update
+from ...numerics.slice_update import slice_update, slice_updates
 from ...random._keys import root_key
 from ...utils._conditions import Array, Sizes
 from ...utils._declared import Saved
@@ -121,9 +121,19 @@ class YeoJohnson(NamedTuple):
 
     def log_derivatives(self, X: np.ndarray) -> np.ndarray:
         """Log of the product of the derivatives of the observed cells of each row, (n_rows,)."""
+        return np.nansum(self._log_slopes(X)[1], axis=1)
+
+    def log_derivatives_of_columns(self, X: np.ndarray) -> np.ndarray:
+        """Sums of the logs of the derivatives of the observed cells of each column, (d,)."""
+        (bent, logs), totals = self._log_slopes(X), np.zeros(X.shape[1])
+        totals[bent] = np.nansum(logs, axis=0)
+        return totals
+
+    def _log_slopes(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which columns change, and the logs of the derivatives of their cells."""
         bent, (location, scale, powers, low, high, _, slope) = self._bent_columns()
         near = np.clip((X[:, bent] - location) / scale, low, high)
-        return np.nansum(np.log(slope / scale) + _log_slope(near, powers), axis=1)
+        return bent, np.log(slope / scale) + _log_slope(near, powers)
 
     def moments(self, means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """First and second moments of numbers whose transforms are normal, by Gauss-Hermite quadrature."""
@@ -152,7 +162,7 @@ class TransformsColumns(Family):
     hyperprior: Saved[Hyperprior | None]  # of what chains of a Dirichlet process mixture draw
     # Each subclass defines these.
     _set_values: Callable[[np.ndarray], None]  # of the rows, within their cells
-    _units_of_column: Callable[[int], tuple[float, float]]  # zero and unit of the data
+    _units_of_columns: Callable[[np.ndarray], tuple[Any, Any]]  # zero and unit of the data
 
     def transformed(self, rows: DenseRows) -> DenseRows:
         """Rows with transformed columns; these have a ``log_base``, others do not."""
@@ -175,7 +185,7 @@ class TransformsColumns(Family):
 
     def with_learned_transform(self, labels: np.ndarray, statistics: Any, free: Any, workers: Workers) -> Any:
         """These rows with the most probable transform given a partition."""
-        if "transform" not in free:
+        if "transform" not in free or not self.n_features:
             return self, statistics
         filled, completed = self._values(statistics), getattr(statistics, "completed", np.empty((0, self.n_features)))
         spread, X, weights = self._inverse(filled), self._inverse(self._values()), np.ones(self.n_rows)
@@ -215,40 +225,56 @@ class TransformsColumns(Family):
         assert self.transform is not None
         return self._with_transform(self.transform.with_powers(powers))
 
+    @property
+    def is_separated(self) -> bool:
+        """Whether each column has its own numbers of the prior."""
+        return bool(np.ndim(self.prior.degrees))
+
     def with_drawn_power(self, labels: np.ndarray, statistics: Any, rng: np.random.Generator, workers: Workers) -> Any:
         """Statistics with another power of a random column, drawn given the partition, and its transformed numbers.
 
-        Numbers within cells stay the same, drawn values of missing cells those of the transformed column.
+        Numbers within cells stay the same, drawn values of missing cells those of the transformed column. If columns
+        have their own numbers of the prior, the powers of all are drawn.
         """
         assert self.transform is not None
         assert self.hyperprior is not None
-        j = int(rng.choice(np.flatnonzero(self._powers != 1.0)))
-        own, drawn = self.transform.take(np.array([j])), statistics
-        x = own.inverse(self._values(statistics)[:, [j]])
+        columns = np.flatnonzero(self._powers != 1.0)
+        if not self.is_separated:
+            columns = np.array([rng.choice(columns)])
+        own, drawn = self.transform.take(columns), statistics
+        x = own.inverse(self._values(statistics)[:, columns])
 
-        def log_density(power: float) -> float:
+        def log_densities(powers: np.ndarray) -> np.ndarray:
             nonlocal drawn
-            of_column = own.with_powers(np.array([power]))
-            other, drawn = self._with_column(j, of_column.forward(x)[:, 0], statistics)
+            of_columns = own.with_powers(powers)
+            other, drawn = self._with_columns(columns, of_columns.forward(x), statistics)
             other.count(labels, drawn, workers)
-            return float(of_column.log_derivatives(x).sum()) + other.log_marginal(drawn)
+            if self.is_separated:
+                return of_columns.log_derivatives_of_columns(x) + other.log_marginals_of_columns(drawn)[columns]
+            return of_columns.log_derivatives(x).sum() + other.log_marginal(drawn)
 
-        power = slice_update(log_density, float(own.powers[0]), 0.0, 2.0, rng)  # the last that it has tried
+        # In both cases the last powers are those that are returned
+        if self.is_separated:
+            bounds = np.zeros(len(columns)), np.full(len(columns), 2.0)
+            powers: Any = slice_updates(log_densities, own.powers, *bounds, rng)
+        else:
+            before = float(own.powers[0])
+            powers = slice_update(lambda power: float(log_densities(np.array([power]))), before, 0.0, 2.0, rng)
         vector = statistics.hyperparameters.copy()
-        self.hyperprior.powers_of(vector)[j] = power
+        self.hyperprior.powers_of(vector)[columns] = powers
         return drawn._replace(hyperparameters=vector)
 
-    def _with_column(self, j: int, y: np.ndarray, statistics: Any) -> tuple[Any, Any]:
-        """These rows with other transformed numbers of a column, and statistics without rows."""
+    def _with_columns(self, columns: np.ndarray, Y: np.ndarray, statistics: Any) -> tuple[Any, Any]:
+        """These rows with other transformed numbers of some columns, and statistics without rows."""
         other, values = copy(self), self.data[0].copy()
-        shift, unit = self._units_of_column(j)
-        values[:, j] = (y - shift) / unit
+        shift, unit = self._units_of_columns(columns)
+        values[:, columns] = (Y - shift) / unit
         other._set_values(values)
         kept = {"values": values} if len(statistics.values) else {}
         if self.has_matrices:
             kept["completed"] = completed = statistics.completed.copy()
-            own = y[self._incomplete]
-            completed[:, j] = np.where(np.isnan(own), completed[:, j], own)
+            own = Y[self._incomplete]
+            completed[:, columns] = np.where(np.isnan(own), completed[:, columns], own)
         return other, self.no_statistics(len(statistics.sizes))._replace(**kept)
 
     def _values(self, statistics: Any = None) -> np.ndarray:
