@@ -460,6 +460,19 @@ class SeparatesColumns(Protocol):
         family : Family
         """
 
+    def with_priors_of(self, columns: list[Any]) -> Any:
+        """These rows with the priors, and all else that was learned, of each column by itself.
+
+        Parameters
+        ----------
+        columns : list of Family
+            One for each column, bound to some of the rows.
+
+        Returns
+        -------
+        family : Family
+        """
+
     def log_marginals_of_columns(self, statistics: Any) -> np.ndarray:
         """Log densities of the observed cells of each column, given the labels of the rows.
 

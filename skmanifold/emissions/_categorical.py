@@ -44,6 +44,10 @@ class CategoricalFamily(CategoryFamily):
         """The same family, since columns share no hyperparameters."""
         return self
 
+    def with_priors_of(self, columns: list[Any]) -> Any:
+        """The same family, since it learns no prior."""
+        return self
+
     def of_columns(self, columns: np.ndarray) -> Self:
         """The family, and the rows to which it is bound, of some columns."""
         chosen, sizes = copy(self), np.diff(self.column_start)

@@ -266,6 +266,10 @@ class FeatureFamily(LinearFamily):
         """The same family, since columns share no hyperparameters."""
         return self
 
+    def with_priors_of(self, columns: list[Any]) -> Any:
+        """The same family, since it learns no prior."""
+        return self
+
     def of_columns(self, columns: np.ndarray) -> Self:
         """The family, and the rows to which it is bound, of some columns."""
         chosen = self._without_others(columns)

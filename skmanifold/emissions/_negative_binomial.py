@@ -258,6 +258,10 @@ class NegativeBinomialFamily(CountFamily):
         known = self._known(selected(statistics, occupied(statistics)))
         return self.with_prior(self._possible.most_probable_marginal(known))
 
+    def with_priors_of(self, columns: list[Any]) -> NegativeBinomialFamily:
+        """These rows with the dispersions of each column by itself."""
+        return self.with_prior(np.concatenate([each.prior for each in columns])) if columns else self
+
     # Dispersions that chains draw
 
     def with_hyperprior(self, free: Any, before: NegativeBinomialFamily) -> NegativeBinomialFamily:

@@ -37,6 +37,7 @@ from ._mean_field_protocol import MeanFieldModel as MeanFieldModel
 from ._mixture_protocols import StickBreakingModel as StickBreakingModel
 from ._mixture_protocols import SubspaceMixtureModel as SubspaceMixtureModel
 from ._mixture_protocols import SubspaceWalkModel as SubspaceWalkModel
+from ._mixture_protocols import ViewPartitionModel as ViewPartitionModel
 from ._reference import NoisyGradient as NoisyGradient
 from ._reference import banana as banana
 from ._reference import circle as circle

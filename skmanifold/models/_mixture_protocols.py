@@ -335,3 +335,110 @@ class SubspaceWalkModel(_LabelledSubspaces, Protocol):
         noise : ndarray of shape (n_components,)
             Precisions.
         """
+
+
+@runtime_checkable
+class ViewPartitionModel(Protocol):
+    """A partition of columns into views, with a partition of the rows in each, and numbers that belong to columns."""
+
+    def init_concentration(self) -> float:
+        """The initial concentration of the process of columns.
+
+        Returns
+        -------
+        concentration : float
+        """
+
+    def init_views(self, key: np.uint64) -> tuple[Any, list[Any]]:
+        """The initial state.
+
+        Parameters
+        ----------
+        key : uint64
+
+        Returns
+        -------
+        numbers : object
+            Numbers that belong to columns.
+        views : list
+        """
+
+    def draw_rows(self, numbers: Any, views: list[Any], sampler: Any, key: np.uint64) -> tuple[Any, list[Any]]:
+        """Make a pass over the rows of each view.
+
+        Parameters
+        ----------
+        numbers : object
+        views : list
+        sampler : BaseSampler
+            A sampler of a `StickBreakingModel`.
+        key : uint64
+
+        Returns
+        -------
+        numbers : object
+        views : list
+        """
+
+    def move_columns(
+        self, views: list[Any], numbers: Any, concentration: float, n_candidates: int, key: np.uint64
+    ) -> list[Any]:
+        """Draw the view of each column.
+
+        Parameters
+        ----------
+        views : list
+        numbers : object
+        concentration : float
+            Of the process of columns.
+        n_candidates : int
+            Number of new views that are proposed for a column.
+        key : uint64
+
+        Returns
+        -------
+        views : list
+        """
+
+    def split_or_merge(self, views: list[Any], numbers: Any, concentration: float, key: np.uint64) -> list[Any]:
+        """Propose to split a view or to merge two.
+
+        Parameters
+        ----------
+        views : list
+        numbers : object
+        concentration : float
+        key : uint64
+
+        Returns
+        -------
+        views : list
+        """
+
+    def draw_concentration(self, n_views: int, concentration: float, key: np.uint64) -> float:
+        """Draw the concentration of the process of columns.
+
+        Parameters
+        ----------
+        n_views : int
+        concentration : float
+            The current one.
+        key : uint64
+
+        Returns
+        -------
+        concentration : float
+        """
+
+    def log_joint(self, views: list[Any], concentration: float) -> float:
+        """Log joint density of rows and partitions given the concentrations.
+
+        Parameters
+        ----------
+        views : list
+        concentration : float
+
+        Returns
+        -------
+        log_joint : float
+        """

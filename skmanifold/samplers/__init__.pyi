@@ -38,5 +38,6 @@ from ._latent.mean_field import MeanField as MeanField
 from ._latent.mean_field import StochasticMeanField as StochasticMeanField
 from ._latent.slice import Slice as Slice
 from ._latent.subspace_gibbs import FrameGibbs as FrameGibbs
+from ._latent.view_slice import ViewSlice as ViewSlice
 from ._schedule import PolynomialDecay as PolynomialDecay
 from ._states import State as State

@@ -407,6 +407,13 @@ class ColumnsFamily(Family):
         same = [block if own.prior is block.prior else block.with_prior_of(own) for block, own in pairs]
         return self._with_blocks(same, self.rows)
 
+    @available_if(lambda family: all(offers(block, SeparatesColumns) for block in family.blocks))
+    def with_priors_of(self, columns: list[Any]) -> ColumnsFamily:
+        """These rows with what was learned of each column by itself."""
+        pairs = enumerate(zip(self.blocks, self.places, strict=True))
+        blocks = [block.with_priors_of([columns[j].blocks[b] for j in own]) for b, (block, own) in pairs]
+        return self._with_blocks(blocks, self.rows)
+
     def with_learned_transform(self, labels: np.ndarray, statistics: Any, free: Any, workers: Any) -> Any:
         """These rows with the most probable transforms given a partition, and statistics."""
         parts = zip(self.blocks, _apart(self, statistics), self._free_of_blocks(free), strict=True)

@@ -40,6 +40,7 @@ from .diagonal_kernels import (
 from .hyperparameters import NormalPrior, PriorNumbers, pooled
 from .kernels import add_diagonal_densities
 from .rounded_kernels import draw_in_cells
+from .transforms import YeoJohnson
 
 _N_LOG_GAMMAS = 1 << 16  # in the table
 _ROWS_DRAWN = 10_000  # of a task: a few milliseconds with ten features
@@ -412,6 +413,16 @@ class DiagonalFamily(GaussianFamily):
             other.log_base = other.transform.log_derivatives(other._inverse(other._values()))
         other.rows = other.rows._replace(log_base=other.log_base)
         return other
+
+    @available_if(lambda family: len(family.prior.covariance) == family.n_features)
+    def with_priors_of(self, columns: list[Any]) -> Any:
+        """These rows with the transforms and priors of each column by itself."""
+        if not columns:
+            return self
+        powers, X = np.concatenate([each._powers for each in columns]), self._inverse(self._values())
+        other = self._with_transform(YeoJohnson.of_rows(X, np.ones(self.n_rows), powers))
+        priors = zip(*(each.prior for each in columns), strict=True)
+        return other.with_prior(NormalPrior._make(map(np.hstack, priors)))
 
     @available_if(lambda family: len(family.prior.covariance) == family.n_features)
     def log_marginals_of_columns(self, statistics: DiagonalSums) -> np.ndarray:

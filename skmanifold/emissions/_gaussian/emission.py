@@ -291,11 +291,11 @@ class Gaussian(WeighableEmission):
     _parameter_constraints: ClassVar[dict] = {
         "covariance_type": [StrOptions(set(_FAMILIES))],
         "mean_prior": [None, "array-like"],
-        "mean_precision_prior": [None, Interval(Real, 0, MOST_COUNTED, closed="both")],
+        "mean_precision_prior": [None, Interval(Real, 0, MOST_COUNTED, closed="both"), "array-like"],
         "covariance_prior": [None, Interval(Real, 0, None, closed="left"), "array-like"],
         "covariance_scale": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "resolution": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="left"), "array-like"],
-        "degrees_of_freedom_prior": [None, Interval(Real, -MOST_COUNTED, MOST_COUNTED, closed="both")],
+        "degrees_of_freedom_prior": [None, Interval(Real, -MOST_COUNTED, MOST_COUNTED, closed="both"), "array-like"],
         "transform": [None, StrOptions({"auto"}), "array-like"],
     }
 
@@ -379,7 +379,7 @@ class Gaussian(WeighableEmission):
         mean, mean_precision, covariance, degrees = clusters.prior
         given = float(covariance[0]) if self.covariance_type == "spherical" else covariance
         transform = self.with_transform_of(clusters).transform
-        learned = self.covariance_type, mean, float(mean_precision), given, float(degrees)
+        learned = self.covariance_type, mean, mean_precision, given, degrees
         return Gaussian(*learned, self.resolution, transform=transform)
 
     def with_resolution_of(self, rows: DenseRows | IncompleteRows) -> Gaussian:
@@ -415,14 +415,22 @@ class Gaussian(WeighableEmission):
             mean = check_array(self.mean_prior, dtype=np.float64, ensure_2d=False, input_name="mean_prior")
             if mean.shape != (d,):
                 raise ValueError(f"mean_prior must have shape ({d},); got {mean.shape}.")
-        degrees = self.degrees_of_freedom_prior
-        if degrees is None:
-            degrees = {"diag": 4, "tied": d + n_components + 2}.get(self.covariance_type, d + 3)
-        precision = _MEAN_PRECISION if self.mean_precision_prior is None else float(self.mean_precision_prior)
-        prior = NormalPrior(mean=mean, mean_precision=precision, covariance=prior_covariance, degrees=float(degrees))
-        family = self.family_type()(prior, n_components, location)
+        default = {"diag": 4, "tied": d + n_components + 2}.get(self.covariance_type, d + 3)
+        degrees = self._number_of_prior("degrees_of_freedom_prior", default, -MOST_COUNTED, d)
+        precision = self._number_of_prior("mean_precision_prior", _MEAN_PRECISION, 0.0, d)
+        family = self.family_type()(NormalPrior(mean, precision, prior_covariance, degrees), n_components, location)
         family.resolution, family.transform = widths, transform
         return family
+
+    def _number_of_prior(self, name: str, default: float, least: float, d: int) -> Any:
+        """A number of the prior, or those of the columns, (d,)."""
+        given = getattr(self, name)
+        if given is None or np.ndim(given) == 0:
+            return float(default if given is None else given)
+        values = check_array(given, dtype=np.float64, ensure_2d=False, input_name=name)
+        if self.covariance_type != "diag" or values.shape != (d,) or not least <= values.min() <= values.max() < 1e300:
+            raise ValueError(f"{name} must be a number, or with 'diag' {d} numbers of at least {least:g}.")
+        return values
 
     def _widths(self, X: np.ndarray) -> np.ndarray | None:
         """Widths of the cells of each column; None if all are zero."""

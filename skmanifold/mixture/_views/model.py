@@ -11,26 +11,30 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from ...emissions._statistics import JoinedStatistics, in_pairs, occupied
-from ...metrics._partitions import compact_labels
+from ...emissions._statistics import JoinedStatistics
 from ...numerics.slice_update import slice_update
-from ...random._keys import Purpose, subkey
+from ...random._keys import Purpose, subkey, uniform
 from ...samplers._states import LatentState
-from ...utils._threads import Workers
-from .._dirichlet_process.model import DPModel
+from ...utils._threads import ONE, Workers
+from .._dirichlet_process.model import AUTO_CLUSTERS, DPModel
+from .._dirichlet_process.starts import find_clusters, labels_of_all
 from .._memberships import log_partition_prior
-from .proposals import ConcentrationPrior, Launch, counted
+from .moves import move_columns, split_or_merge
+from .proposals import ConcentrationPrior, Launch, compacted
 
-_MOST_BATCHES = 20  # of the rows of a view
+_FEW_ROWS, _MOST_BATCHES = 10_000, 20  # rows that are one minibatch; minibatches of more rows
+_MOST_VIEWS = 10  # whose rows are drawn in a pass, on average
 
 
 class View(NamedTuple):
     """Columns, ascending, with one partition of the rows."""
 
     columns: np.ndarray
+    clusters: Any  # their family, bound to the rows
     labels: np.ndarray  # (n_rows,) int32
     statistics: Any
     concentration: float
+    log_joint: float  # of the rows in these columns, their partition and hyperparameters, given the concentration
 
 
 class ColumnNumbers(NamedTuple):
@@ -78,6 +82,7 @@ class ViewModel:
     view_concentration_prior: tuple[float, float]
     prior: ConcentrationPrior  # of the concentration in a view
     launches: Sequence[Launch]
+    searched: np.ndarray | None  # rows in which initial clusters are sought; None: all
     start: Any  # function of a key that returns labels of the columns
     batch_size: int | str | None
     workers: Workers
@@ -144,33 +149,74 @@ class ViewModel:
 
     # Views
 
+    def init_concentration(self) -> float:
+        """Initial concentration of the process of columns: the given one, or the mean of its prior."""
+        shape, rate = self.view_concentration_prior
+        return shape / rate if self.view_concentration is None else float(self.view_concentration)
+
+    def init_views(self, key: np.uint64) -> tuple[ColumnNumbers, list[View]]:
+        """Numbers of columns, and views, at the start of a chain."""
+        numbers, labels, views = self.first_numbers(), self.start(key), []
+        for label in range(int(labels.max()) + 1):
+            columns = np.flatnonzero(labels == label)
+            own = self.clusters.of_columns(columns)
+            found = find_clusters(own, self.searched, AUTO_CLUSTERS, (), subkey(key, Purpose.START, label), ONE)
+            of_rows = labels_of_all(own, found, ONE)
+            views.append(self.view(columns, of_rows, self.prior.initial(self.n_rows), numbers))
+        return numbers, views
+
+    def draw_rows(
+        self, numbers: ColumnNumbers, views: Sequence[View], sampler: Any, key: np.uint64
+    ) -> tuple[ColumnNumbers, list[View]]:
+        """Numbers of columns and views after a pass of a sampler over the rows of each view."""
+        share, after = min(1.0, _MOST_VIEWS / len(views)), []
+        for view in views:
+            own = subkey(key, Purpose.SWEEP, int(view.columns[0]))
+            if uniform(own, 0) < share:
+                view = self._with_rows_drawn(view, sampler, own)
+                numbers = self.numbers_after(numbers, view)
+            after.append(view)
+        return numbers, after
+
+    def move_columns(
+        self, views: list[View], numbers: ColumnNumbers, concentration: float, n_candidates: int, key: np.uint64
+    ) -> list[View]:
+        """Views after a draw of the view of each column."""
+        return move_columns(self, views, numbers, concentration, n_candidates, key)
+
+    def split_or_merge(
+        self, views: list[View], numbers: ColumnNumbers, concentration: float, key: np.uint64
+    ) -> list[View]:
+        """Views after a proposed split or merge."""
+        return split_or_merge(self, views, numbers, concentration, key)
+
     def view(self, columns: np.ndarray, labels: np.ndarray, concentration: float, numbers: ColumnNumbers) -> View:
         """The view of columns with this partition."""
-        own = self.clusters.of_columns(columns)
-        labels = compact_labels(labels).astype(np.int32)
+        own, labels = self.clusters.of_columns(columns), compacted(labels)
         statistics = self.with_numbers(own.no_statistics(int(labels.max()) + 1), numbers, columns)
         own.given(statistics).count(labels, statistics, self.workers)
-        return View(columns, labels, statistics, concentration)
+        log_joint = self._row_model(own).log_joint(statistics, concentration)
+        return View(columns, own, labels, statistics, concentration, log_joint)
 
-    def with_rows_drawn(self, view: View, sampler: Any, key: np.uint64) -> View:
-        """The view after one pass of a sampler over its rows, which draws its concentration and hyperparameters too."""
-        own = self.clusters.of_columns(view.columns)
+    def _row_model(self, clusters: Any) -> DPModel:
+        """The mixture of the rows in some columns."""
         size = self.batch_size
         if size == "auto":
-            size = max(own.rows_of_batch(), self.n_rows // _MOST_BATCHES, 1)
-        model = DPModel(own, self.prior.given, self.prior[1:], 1, size, self.workers)
+            few = self.n_rows <= _FEW_ROWS
+            size = None if few else max(clusters.rows_of_batch(), self.n_rows // _MOST_BATCHES)
+        return DPModel(clusters, self.prior.given, self.prior[1:], 1, size, self.workers)
+
+    def _with_rows_drawn(self, view: View, sampler: Any, key: np.uint64) -> View:
+        """The view after one pass of a sampler over its rows, which draws its concentration and hyperparameters too."""
         state = LatentState(view.concentration, key, 0, -math.inf, view.statistics, view.labels.copy())
-        state = sampler.step(model, state)
-        return View(view.columns, state.latents, state.statistics, state.position)
+        state = sampler.step(self._row_model(view.clusters), state)
+        drawn = {"labels": state.latents, "statistics": state.statistics, "concentration": state.position}
+        return view._replace(**drawn, log_joint=state.log_density)
 
     def log_joint(self, views: Sequence[View], concentration: float) -> float:
         """Log p(data, partitions of columns and rows, hyperparameters | concentrations)."""
-        total = log_partition_prior(np.array([len(view.columns) for view in views]), concentration)
-        for view in views:
-            own = self.clusters.of_columns(view.columns)
-            of_rows = own.given(view.statistics).log_marginal(view.statistics) + own.log_hyperprior(view.statistics)
-            total += log_partition_prior(view.statistics.sizes[occupied(view.statistics)], view.concentration) + of_rows
-        return float(total)
+        of_columns = log_partition_prior(np.array([len(view.columns) for view in views]), concentration)
+        return float(of_columns + sum(view.log_joint for view in views))
 
     def draw_concentration(self, n_views: int, concentration: float, key: np.uint64) -> float:
         """The concentration of the process of columns given the number of views, by a slice update of its logarithm."""
@@ -185,10 +231,6 @@ class ViewModel:
 
         rng = np.random.default_rng(int(key))
         return math.exp(slice_update(log_density, math.log(concentration), _LOWEST, _HIGHEST, rng))
-
-    def log_marginals(self, family: Any, labels: np.ndarray) -> np.ndarray:
-        """Log densities of all columns of a given family, each by itself, given one partition, (n_columns,)."""
-        return family.log_marginals_of_columns(counted(family, compact_labels(labels).astype(np.int32), self.workers))
 
 
 _LOWEST, _HIGHEST = math.log(1e-6), math.log(1e6)  # concentrations of the process of columns

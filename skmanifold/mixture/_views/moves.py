@@ -7,14 +7,26 @@ columns is a Chinese restaurant process with concentration gamma.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit, gammaln, logsumexp
 
-from ...random._keys import Purpose, fold_in, subkey, uniform
-from .model import ColumnNumbers, View, ViewModel
-from .proposals import Launch, Proposal, log_proposal, log_view_prior, propose_partition, scanned
+from ...random._keys import Purpose, subkey, uniform
+from ...utils._threads import ONE
+from .proposals import (
+    Launch,
+    Proposal,
+    compacted,
+    counted,
+    log_proposal,
+    log_view_prior,
+    propose_partition,
+    scanned,
+)
+
+if TYPE_CHECKING:
+    from .model import ColumnNumbers, View, ViewModel
 
 _MOST_TRIED, _ROWS_TRIED = 0.25, 5000  # shares of the columns for which new views are proposed in a pass
 
@@ -34,8 +46,8 @@ def move_columns(
     candidates that are not chosen are independent draws from q in the extended state.
     """
     family, n_columns = model.given(numbers), model.n_columns
-    tables = [model.log_marginals(family, view.labels) for view in views]
-    partitions = [(view.labels, view.concentration) for view in views]
+    partitions = [(compacted(view.labels), view.concentration) for view in views]
+    tables = [log_marginals(family, labels) for labels, _ in partitions]
     where = np.empty(n_columns, np.int64)
     for v, view in enumerate(views):
         where[view.columns] = v
@@ -43,7 +55,7 @@ def move_columns(
     share = min(_MOST_TRIED, _ROWS_TRIED / model.n_rows) if n_candidates else 0.0
     changed: set[int] = set()
     for j in range(n_columns):
-        own_key = fold_in(key, j)
+        own_key = subkey(key, j)
         own, is_tried = where[j], uniform(own_key, 0) < share
         is_alone = sizes[own] == 1
         if is_alone and not is_tried:
@@ -62,7 +74,7 @@ def move_columns(
                 else:
                     drawn = subkey(own_key, Purpose.PROPOSAL, c)
                     proposal = propose_partition(of_column, model.launches[j], model.prior, drawn)
-                    table = model.log_marginals(of_column, proposal.labels)
+                    table = log_marginals(of_column, proposal.labels)
                 log_prior = log_view_prior(proposal.labels, proposal.concentration, model.prior)
                 log_density = table[j] if len(table) == n_columns else table[0]
                 log_new = math.log(concentration / n_candidates) + log_prior + log_density - proposal.log_density
@@ -76,7 +88,7 @@ def move_columns(
         else:
             proposal, _ = candidates[chosen - len(present)]
             new = len(tables) if sizes[own] or not is_alone else int(own)
-            table = model.log_marginals(family, proposal.labels)
+            table = log_marginals(family, proposal.labels)
             if new == len(tables):
                 tables.append(table)
                 partitions.append(proposal[:2])
@@ -95,6 +107,11 @@ def move_columns(
         else:
             out.append(views[v])
     return sorted(out, key=lambda view: view.columns[0])
+
+
+def log_marginals(family: Any, labels: np.ndarray) -> np.ndarray:
+    """Log densities of all columns of a given family, each by itself, given labels without gaps, (n_columns,)."""
+    return family.log_marginals_of_columns(counted(family, labels, ONE))
 
 
 def _drawn(log_weights: np.ndarray, u: float) -> int:
@@ -128,9 +145,10 @@ def split_or_merge(
     kept, is_split = views[of_i], of_i == of_j
     both = kept.columns if is_split else np.sort(np.concatenate((kept.columns, views[of_j].columns)))
     family = model.given(numbers)
-    of_both, of_kept = family.of_columns(both), None
-    of_kept = model.log_marginals(of_both, kept.labels)
-    launch, of_launch = _launch(model, of_both, both, i, j, kept.labels, of_kept, subkey(key, Purpose.START))
+    of_both = family.of_columns(both)
+    labels_kept = compacted(kept.labels)
+    of_kept = log_marginals(of_both, labels_kept)
+    launch, of_launch = _launch(model, of_both, both, i, j, labels_kept, of_kept, subkey(key, Purpose.START))
     # Which columns move to the launch, and the log of the probability of that
     log_odds = of_launch - of_kept
     if is_split:
@@ -148,7 +166,7 @@ def split_or_merge(
         drawn = subkey(key, Purpose.CONCENTRATION)
         own = model.prior.proposed(int(labels.max()) + 1, n_rows, drawn)
     else:
-        labels, own = _compact(views[of_j].labels), views[of_j].concentration
+        labels, own = compacted(views[of_j].labels), views[of_j].concentration
         _, log_scan = scanned(of_moved, launch, np.uint64(0), labels)
     if log_scan == -math.inf:
         return views
@@ -156,8 +174,8 @@ def split_or_merge(
     n_b = len(moved)
     log_ratio = math.log(concentration) + gammaln(len(both) - n_b) + gammaln(n_b) - gammaln(len(both))
     log_ratio += log_view_prior(labels, own, model.prior)
-    log_ratio += model.log_marginals(of_moved, labels).sum() - of_kept[moves].sum() - log_q
-    if math.log(uniform(key, 2)) >= (log_ratio if is_split else -log_ratio):
+    log_ratio += log_marginals(of_moved, labels).sum() - of_kept[moves].sum() - log_q
+    if math.log1p(-uniform(key, 2)) >= (log_ratio if is_split else -log_ratio):
         return views
     others = [view for v, view in enumerate(views) if v not in (of_i, of_j)]
     if is_split:
@@ -178,14 +196,11 @@ def _launch(
     It begins at the partition of column j by itself, or at the one that is kept. The columns that it suits better than
     the one that is kept then take part in a scan.
     """
-    first = model.launches[j].labels if uniform(key, 0) < 0.5 else _compact(kept)
-    of_first = model.log_marginals(of_both, first)
+    first = model.launches[j].labels if uniform(key, 0) < 0.5 else kept
+    of_first = log_marginals(of_both, first)
     chosen = (of_first > of_kept) & (both != i) | (both == j)
     own = of_both.of_columns(np.flatnonzero(chosen))
     labels, log_scan = scanned(own, Launch.of_labels(own, first), subkey(key, Purpose.LABELS))
     labels = first if log_scan == -math.inf else labels
-    return Launch.of_labels(own, labels), model.log_marginals(of_both, labels)
+    return Launch.of_labels(own, labels), log_marginals(of_both, labels)
 
-
-def _compact(labels: np.ndarray) -> np.ndarray:
-    return np.unique(labels, return_inverse=True)[1].reshape(-1).astype(np.int32)

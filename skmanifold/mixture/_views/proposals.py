@@ -19,9 +19,8 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from ...emissions.kernels import add_predictive, count_row, refresh_posterior
-from ...metrics._partitions import compact_labels
 from ...random._discrete_variates import draw_partition
-from ...random._keys import Purpose, fold_in, subkey, uniform
+from ...random._keys import Purpose, subkey, uniform
 from ...random._variates import log_gamma_variate
 from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
 from ...utils._njit import njit
@@ -44,12 +43,17 @@ class Launch(NamedTuple):
     @classmethod
     def of_labels(cls, clusters: Any, labels: np.ndarray) -> Launch:
         """The launch with these labels; the anchor of a cluster is the row that most certainly belongs to it."""
-        labels = compact_labels(labels).astype(np.int32)
+        labels = compacted(labels)
         statistics = counted(clusters, labels, ONE)
         terms = np.repeat(np.log(statistics.sizes)[np.newaxis], len(labels), axis=0)
         clusters.add_log_predictive(statistics, terms, ONE)
         of_own = terms[np.arange(len(labels)), labels] - logsumexp(terms, axis=1)
         return cls(labels, typical_rows(of_own, labels, len(statistics.sizes)))
+
+
+def compacted(labels: np.ndarray) -> np.ndarray:
+    """The same partition with labels from 0 on without gaps, int32."""
+    return np.unique(labels, return_inverse=True)[1].reshape(-1).astype(np.int32)
 
 
 def counted(clusters: Any, labels: np.ndarray, workers: Workers) -> Any:
@@ -118,7 +122,7 @@ def scanned(clusters: Any, launch: Launch, key: np.uint64, given: np.ndarray | N
         return launch.labels, -np.inf
     statistics = clusters.no_statistics(n_launched + _MORE_CLUSTERS)
     clusters.count(launch.labels, statistics, ONE)
-    posterior = clusters.new_posterior(len(statistics.sizes), statistics, key)
+    posterior, _ = clusters.split_merge_space(statistics, key)
     labels, is_anchor = launch.labels.copy(), np.zeros(len(launch.labels), bool)
     is_anchor[launch.anchors] = True
     log_probability = _scan(
