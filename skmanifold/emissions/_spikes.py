@@ -107,6 +107,10 @@ class SpikedRows(ColumnRows):
         numbers, table = self.blocks
         return joined_cells(numbers.cells(), table.cells(), self.spikes)
 
+    def of_columns(self, columns: np.ndarray) -> SpikedRows:
+        """The rows of some columns."""
+        return super().of_columns(columns)._replace(spikes=tuple(self.spikes[column] for column in columns))
+
     def vectors(self) -> tuple[np.ndarray, np.ndarray]:
         """Numbers and indicators of spikes, NaN where missing, and the column of each."""
         return vectors_of(self)
