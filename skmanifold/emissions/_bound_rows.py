@@ -435,7 +435,8 @@ class BoundRows(MayBeOutliers):
         -------
         statistics : NamedTuple
         """
-        if all(array.dtype.kind == "i" for array in statistics):
+        axes = getattr(statistics, "label_axes", (0,) * len(statistics))
+        if all(array.dtype.kind == "i" for array, axis in zip(statistics, axes, strict=True) if axis is not None):
             return with_labels(statistics, new_labels)
         again = without_rows(statistics, max(len(statistics.sizes), int(new_labels.max()) + 1))
         self.count(labels, again, workers)

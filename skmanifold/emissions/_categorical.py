@@ -11,17 +11,25 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..utils._conditions import MOST_COUNTED, Array, Pointer, Sizes
+from ..utils._declared import Lacking
 from ..utils._sklearn import Interval, StrOptions
+from ..utils._threads import ONE, Workers
 from ..utils._typing import ArrayLike, MatrixLike
-from ._base import WeighableEmission, refuse_unset
+from ._base import WeighableEmission, positive_prior, refuse_unset
 from ._categories import CategoryCounts, CategoryFamily, log_marginals_of_columns
+from ._category_prior import LOG_PRIOR, MEDIAN, VALUES, log_posterior
 from ._cells import CategoryCells
 from ._codes import Table, category_table, fill_codes, fit_categories, given_categories, validate_codes
+from ._linear import drawn_places
 from ._statistics import occupied
 
 
 class CategoricalFamily(CategoryFamily):
-    """Family of rows of codes, whose statistics are one token for each observed cell; `prior` is a pseudo-count."""
+    """Family of rows of codes, whose statistics are one token for each observed cell.
+
+    `prior` is the pseudo-count of each category, (n_categories,), the same for those of a column; the constructor takes
+    one number, or one for each column.
+    """
 
     column_start: Annotated[np.ndarray, Pointer("n_dimensions", "n_categories")]
     prior: Annotated[np.ndarray, Array("float64", "n_categories", above=0, high=MOST_COUNTED)]
@@ -29,11 +37,13 @@ class CategoricalFamily(CategoryFamily):
     def _disagreement(self, sizes: Sizes) -> str | None:
         return "has a column without categories" if (np.diff(self.column_start) < 1).any() else None
 
-    def __init__(self, prior: float, column_start: np.ndarray, n_components: int) -> None:
+    draws_prior: Lacking[bool] = False  # whether chains draw the pseudo-counts
+
+    def __init__(self, prior: float | np.ndarray, column_start: np.ndarray, n_components: int) -> None:
         self.column_start = column_start
         self.n_components = n_components
         self.n_features = len(column_start) - 1
-        self.prior = np.full(int(column_start[-1]), prior)
+        self.prior = self._spread(np.full(self.n_features, prior))
 
     def _attributes(self, probabilities: np.ndarray) -> dict[str, Any]:
         columns = pairwise(self.column_start.tolist())
@@ -61,6 +71,55 @@ class CategoricalFamily(CategoryFamily):
         of_columns = log_marginals_of_columns(np.ascontiguousarray(counts.T), self.column_start, self.data.prior)
         bases = self.rows.bases_of_categories
         return of_columns if bases is None else of_columns + self._sums_of_columns(counts.sum(axis=1) * bases)
+
+    # Pseudo-counts of columns that are unknown
+
+    def with_learned_prior(self, statistics: CategoryCounts, free: Any) -> Self:
+        """The same rows with the most probable pseudo-counts given a partition."""
+        return self._with_drawn(VALUES[self._log_posterior(statistics, ONE).argmax(axis=1)], ())
+
+    def with_hyperprior(self, free: Any, before: Any) -> Self:
+        """The family for chains that draw the pseudo-counts of columns."""
+        other = copy(self)
+        other.draws_prior = True
+        return other
+
+    @property
+    def hyperparameters(self) -> np.ndarray:  # type: ignore[override]
+        """Pseudo-counts of the categories of each column; empty if they are fixed."""
+        return self.prior[self.column_start[:-1]] if self.draws_prior else np.empty(0)
+
+    def _with_drawn(self, prior: np.ndarray, values: Any) -> Self:
+        return self.with_prior(self._spread(prior))
+
+    def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64, workers: Workers) -> Any:
+        """Statistics with other pseudo-counts, drawn given the partition."""
+        if not self.draws_prior:
+            return statistics
+        places = drawn_places(self._log_posterior(statistics, workers), key)
+        return statistics._replace(hyperparameters=VALUES[places])
+
+    def hyperparameters_of(self, statistics: CategoryCounts) -> dict[str, np.ndarray]:
+        """Drawn pseudo-counts."""
+        return {"category_prior": statistics.hyperparameters} if self.draws_prior else {}
+
+    def log_hyperprior(self, statistics: CategoryCounts) -> float:
+        """Log prior probability of the pseudo-counts; 0 if they are fixed."""
+        return float(LOG_PRIOR[np.searchsorted(VALUES, statistics.hyperparameters)].sum())
+
+    def with_drawn_hyperparameters(self, key: np.uint64) -> Self:
+        """The family with pseudo-counts drawn from their prior."""
+        if not self.draws_prior:
+            return self
+        other, places = copy(self), drawn_places(np.tile(LOG_PRIOR, (self.n_features, 1)), key)
+        other.prior = self._spread(VALUES[places])
+        return other
+
+    def _frequent_prior(self) -> float:
+        return MEDIAN if self.draws_prior else super()._frequent_prior()
+
+    def _log_posterior(self, statistics: CategoryCounts, workers: Workers) -> np.ndarray:
+        return log_posterior(statistics.categories, occupied(statistics), self.column_start, workers)
 
     def highest_log_densities(self, rows: Table) -> np.ndarray:
         """Log densities with probabilities of 1 for the codes of the row: zero."""
@@ -100,8 +159,8 @@ class Categorical(WeighableEmission):
 
     Parameters
     ----------
-    category_prior : float, default=0.5
-        Positive pseudo-count a of each category.
+    category_prior : float, array-like of shape (n_features,) or None, default=0.5
+        Positive pseudo-count a of each category, of all columns or of each. None: unknown, see Notes.
     min_categories : int, array-like of shape (n_features,) or None, default=None
         Minimum number of categories of each column, for categories that do not occur in `fit`. None means 1.
     handle_unknown : {"error", "ignore"}, default="error"
@@ -109,6 +168,15 @@ class Categorical(WeighableEmission):
 
     Notes
     -----
+    An unknown `category_prior` is different for each column: one of 41 values between 0.01 and 10 with equal ratios,
+    whose prior probabilities are in proportion to the density of a normal distribution of their logarithms, with the
+    median 0.5 and the standard deviation 1. Columns whose categories separate the components have small values.
+    :class:`~skmanifold.DPMixture` and :class:`~skmanifold.DPCategoricalMixture` learn the values before sampling, as
+    those given partitions that are most probable. They are the start of chains that draw them in each pass, exactly,
+    with the probabilities of the categories integrated out; ``posterior_["category_prior"]`` has the draws. With
+    ``hyperparameters="learn"`` they are fixed. :class:`~skmanifold.ExponentialFamilyMixture` does not learn them, and
+    uses the median.
+
     Admixtures do not accept this emission. `DPCategoricalMixture` also has the parameters `min_categories` and
     `handle_unknown`. Set them there or in the emission, not in both.
 
@@ -133,14 +201,14 @@ class Categorical(WeighableEmission):
     stores = ("n_categories_",)
     row_family = CategoricalFamily
     _parameter_constraints: ClassVar[dict] = {
-        "category_prior": [Interval(Real, 0, MOST_COUNTED, closed="right")],
+        "category_prior": [None, Interval(Real, 0, MOST_COUNTED, closed="right"), "array-like"],
         "min_categories": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
         "handle_unknown": [StrOptions({"error", "ignore"})],
     }
 
     def __init__(
         self,
-        category_prior: float = 0.5,
+        category_prior: float | ArrayLike | None = 0.5,
         min_categories: int | ArrayLike | None = None,
         handle_unknown: Literal["error", "ignore"] = "error",
     ) -> None:
@@ -161,8 +229,7 @@ class Categorical(WeighableEmission):
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> CategoricalFamily:
         """Make a family whose hyperparameters do not depend on rows."""
         refuse_unset(self, "min_categories")
-        column_start = given_categories(self.min_categories, n_features)
-        return CategoricalFamily(float(self.category_prior), column_start, n_components)
+        return self._family_of(given_categories(self.min_categories, n_features), n_components)
 
     def disagrees(self, family: Any, reader: Any) -> str | None:
         """Why a family that was read from a file is not one of this emission; None if it is."""
@@ -173,4 +240,18 @@ class Categorical(WeighableEmission):
 
     def bind_weighted(self, rows: Table, n_components: int, row_weights: np.ndarray | None) -> CategoricalFamily:
         """Make the family of rows, which does not depend on the weights."""
-        return CategoricalFamily(float(self.category_prior), rows.column_start, n_components)
+        return self._family_of(rows.column_start, n_components)
+
+    def free_hyperparameters(self) -> tuple[str, ...]:
+        """Hyperparameters that Dirichlet process mixtures learn, since they are None."""
+        return ("category_prior",) if self.category_prior is None else ()
+
+    def with_prior_of(self, clusters: CategoricalFamily) -> Categorical:
+        """The emission with the pseudo-counts of clusters."""
+        return Categorical(clusters.prior[clusters.column_start[:-1]], self.min_categories, self.handle_unknown)
+
+    def _family_of(self, column_start: np.ndarray, n_components: int) -> CategoricalFamily:
+        given = MEDIAN if self.category_prior is None else self.category_prior
+        return CategoricalFamily(
+            positive_prior(given, len(column_start) - 1, "category_prior"), column_start, n_components
+        )

@@ -28,14 +28,14 @@ _ITEMS_OF_LINE = 16  # of four bytes in a cache line of 64 bytes
 
 
 class CategoryData(NamedTuple):
-    """Rows of categories in CSR format, and the Dirichlet parameter of each category."""
+    """Rows of categories in CSR format, and the Dirichlet parameters of the categories of each column."""
 
     indptr: np.ndarray  # (n_rows + 1,) int64
     indices: np.ndarray  # (nnz,) int32
     counts: np.ndarray  # (nnz,) int32
     column_start: np.ndarray  # (n_columns + 1,) int64
     column_of: np.ndarray  # (n_categories,) int32
-    prior: float
+    prior: np.ndarray  # (n_columns,)
 
 
 class CategoryPosterior(NamedTuple):
@@ -176,7 +176,7 @@ def log_marginal_of_counts(counts, column_start, prior):
     """Log marginal probability of rows whose summed `counts` are (n_categories,)."""
     result = 0.0
     for column in range(len(column_start) - 1):
-        result = _plus_log_marginal(result, counts, column_start[column], column_start[column + 1], prior)
+        result = _plus_log_marginal(result, counts, column_start[column], column_start[column + 1], prior[column])
     return result
 
 
@@ -187,14 +187,14 @@ def log_marginals_of_columns(counts, column_start, prior):
     for label in range(len(counts)):
         for column in range(len(out)):
             ends = column_start[column], column_start[column + 1]
-            out[column] = _plus_log_marginal(out[column], counts[label], ends[0], ends[1], prior)
+            out[column] = _plus_log_marginal(out[column], counts[label], ends[0], ends[1], prior[column])
     return out
 
 
 # Split-merge moves
 #
-# In column b, which has s_b categories, a component has a Dirichlet(a, ..., a) distribution, where a is `prior`. With
-# the components integrated out, rows with counts n_f and column totals N_b have the marginal probability
+# In column b, which has s_b categories, a component has a Dirichlet(a, ..., a) distribution, where a is ``prior[b]``.
+# With the components integrated out, rows with counts n_f and column totals N_b have the marginal probability
 # prod_b Gamma(a s_b) / Gamma(a s_b + N_b) prod_f Gamma(a + n_f) / Gamma(a), for their tokens in order.
 
 
@@ -225,26 +225,28 @@ def add_predictive(data, row, clusters, n_clusters, categories, totals, out):
     e, stop = indptr[row], indptr[row + 1]
     while e < stop:
         column, tokens = column_of[indices[e]], np.int64(0)
+        own = prior[column]
         while e < stop and column_of[indices[e]] == column:
             for c in range(n_clusters):
-                out[c] += log_rising(prior + categories[indices[e], clusters[c]], np.int64(counts[e]))
+                out[c] += log_rising(own + categories[indices[e], clusters[c]], np.int64(counts[e]))
             tokens += counts[e]
             e += 1
         width = column_start[column + 1] - column_start[column]
         for c in range(n_clusters):
-            out[c] -= log_rising(prior * width + totals[column, clusters[c]], tokens)
+            out[c] -= log_rising(own * width + totals[column, clusters[c]], tokens)
 
 
 @kernels.log_bayes_factor.of(CategoryData)
 @njit_part
 def _log_bayes_factor(data, statistics, posterior, label_0, label_1):
     log_factor = 0.0
-    for category in range(len(statistics.categories)):
-        log_factor += log_bayes_factor_of_counts(
-            data.prior, statistics.categories[category, label_0], statistics.categories[category, label_1]
-        )
     for column in range(len(data.column_start) - 1):
-        column_prior = data.prior * (data.column_start[column + 1] - data.column_start[column])
+        for category in range(data.column_start[column], data.column_start[column + 1]):
+            log_factor += log_bayes_factor_of_counts(
+                data.prior[column], statistics.categories[category, label_0], statistics.categories[category, label_1]
+            )
+    for column in range(len(data.column_start) - 1):
+        column_prior = data.prior[column] * (data.column_start[column + 1] - data.column_start[column])
         log_factor -= log_bayes_factor_of_counts(
             column_prior, posterior.totals[column, label_0], posterior.totals[column, label_1]
         )
@@ -276,15 +278,15 @@ def _odds_of_sides(data, statistics, posterior, row, scratch):
     while e < stop:
         column = column_of[indices[e]]
         column_stop = column_start[column + 1]
-        row_tokens = np.int64(0)
+        row_tokens, own = np.int64(0), prior[column]
         while e < stop and indices[e] < column_stop:
             category, tokens = indices[e], np.int64(counts[e])
             factor_1, factor_0, log_odds = multiply_rising(
-                categories[category, 1] + prior, categories[category, 0] + prior, tokens, factor_1, factor_0, log_odds
+                categories[category, 1] + own, categories[category, 0] + own, tokens, factor_1, factor_0, log_odds
             )
             row_tokens += tokens
             e += 1
-        column_prior = prior * (column_stop - column_start[column])
+        column_prior = own * (column_stop - column_start[column])
         of_0, of_1 = totals[column, 0] + column_prior, totals[column, 1] + column_prior
         factor_1, factor_0, log_odds = multiply_rising(of_0, of_1, row_tokens, factor_1, factor_0, log_odds)
     return factor_1, factor_0, log_odds
@@ -314,11 +316,13 @@ class CategoryCounts(NamedTuple):
     sizes: Annotated[np.ndarray, Array("int64 float64", "capacity", low=0, high=MOST_COUNTED)]  # numbers of rows
     # Numbers of tokens; the labels of a category are contiguous
     categories: Annotated[np.ndarray, Array("int64 float64", "n_categories capacity", low=0, high=MOST_COUNTED)]
+    # Dirichlet parameters of the columns, if chains draw them; else empty
+    hyperparameters: Annotated[np.ndarray, Array("float64", "_", above=0)] = np.empty(0)
 
     @property
-    def label_axes(self) -> tuple[int, int]:
+    def label_axes(self) -> tuple[int | None, ...]:
         """Axis of the labels in each array."""
-        return 0, 1
+        return 0, 1, None
 
 
 class CategoryFamily(LinearFamily):
@@ -334,6 +338,7 @@ class CategoryFamily(LinearFamily):
     rows_per_statistic: ClassVar[int] = 240
     prior: np.ndarray
     column_start: np.ndarray
+    hyperparameters = np.empty(0)  # that chains draw
 
     @property
     def n_statistics(self) -> int:  # type: ignore[override]
@@ -342,8 +347,8 @@ class CategoryFamily(LinearFamily):
 
     def prepare(self, rows: LinearRows | Table) -> CategoryData:
         """Rows and prior, as the kernels read them."""
-        prior = float(self.prior[0]) if len(self.prior) else 1.0
-        if (self.prior != prior).any():
+        prior = self.prior[self.column_start[:-1]]
+        if (self.prior != self._spread(prior)).any():
             raise ValueError(
                 "A Dirichlet process mixture with emission='multinomial' needs the same category_prior for all "
                 "features: pass a number, Multinomial(category_prior=0.1)."
@@ -358,7 +363,8 @@ class CategoryFamily(LinearFamily):
 
     def no_statistics(self, capacity: int) -> CategoryCounts:
         """Counts of no rows."""
-        return CategoryCounts(np.zeros(capacity, np.int64), np.zeros((self.n_statistics, capacity), np.int64))
+        counts = np.zeros((self.n_statistics, capacity), np.int64)
+        return CategoryCounts(np.zeros(capacity, np.int64), counts, self.hyperparameters)
 
     def new_posterior(self, capacity: int, statistics: CategoryCounts, key: np.uint64) -> CategoryPosterior:
         """Space for the numbers of tokens of each column by label, and for the categories of two sides."""
@@ -415,10 +421,14 @@ class CategoryFamily(LinearFamily):
         start, out = self.column_start, np.empty((self.n_statistics, len(labels)))
         if not self.n_statistics:
             return out
-        arguments = start, statistics[1], labels, self.prior, *gamma_tables(float(self.prior[0])), key, out
+        arguments = start, statistics[1], labels, self.prior, *gamma_tables(self._frequent_prior()), key, out
         tasks = split_by_task(start[:-1] * len(labels) // _CELLS_DRAWN)
         workers.run(draw_columns, [(first, stop, *arguments) for first, stop in tasks])
         return out
+
+    def _frequent_prior(self) -> float:
+        """The Dirichlet parameter for which there are tables, whose computation takes some milliseconds."""
+        return float(self.prior[0])
 
     def expected(self, statistics: Arrays, shares: np.ndarray | None = None) -> dict[str, Any]:
         """Posterior means as fitted attributes."""

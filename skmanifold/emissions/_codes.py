@@ -41,17 +41,16 @@ class Table(LinearRows):
         """The column that each category belongs to, (n_categories,)."""
         return np.repeat(np.arange(self.n_features), np.diff(self.column_start))
 
-    def with_bases(self, bases: np.ndarray) -> Table:
-        """The table with a `log_base`, given the term of each category."""
-        return self._replace(log_base=sums_of_rows(self, bases[self.indices]), bases_of_categories=bases)
-
     def of_columns(self, columns: np.ndarray) -> Table:
         """The table of some columns, whose indices ascend."""
         sizes = np.diff(self.column_start)
         chosen = np.flatnonzero(np.isin(self._column_of(), columns))
         table = self._of_statistics(chosen, int(self.column_start[-1]))
         table = table._replace(n_features=len(columns), column_start=np.append(0, np.cumsum(sizes[columns])))
-        return table if table.log_base is None else table.with_bases(self.bases_of_categories[chosen])
+        if self.log_base is None:
+            return table
+        bases = self.bases_of_categories[chosen]
+        return table._replace(log_base=sums_of_rows(table, bases[table.indices]), bases_of_categories=bases)
 
     def cells(self) -> np.ndarray:
         """Cells as numbers and codes, (n_rows, n_features); NaN where a cell is missing. A new array."""

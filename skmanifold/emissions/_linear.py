@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from ..numerics.block_sums import BlockSums
 from ..random._discrete_variates import MAX_MEAN, multinomial, poisson
-from ..random._keys import fold_in, uniform
+from ..random._keys import fold_in, fold_in_each, uniform
 from ..random._variates import fill_log_gammas
 from ..sparse.counts import sums_of_rows
 from ..utils._conditions import MOST_COUNTED, Array, refuse
@@ -46,6 +46,7 @@ MOST_NATURAL = 1e15  # far beyond the natural parameters of any data
 _MIN_MULTINOMIAL = 1024  # tokens of a row
 _TOKENS_PER_FEATURE = 4  # tokens of a row, over the number of features
 _DRAWS_OF_TASK = 10_000  # some milliseconds
+_TO_UNIT = 2.0**-64
 _TOLERANCE = 1e-6  # of stored parameters that must be consistent
 
 
@@ -352,6 +353,13 @@ class CountFamily(FeatureFamily):
 def _fill_log_gammas(first, stop, key, shapes, out):
     for i in range(first, stop):
         fill_log_gammas(fold_in(key, i), shapes[i], out[i])
+
+
+def drawn_places(log_weights: np.ndarray, key: np.uint64) -> np.ndarray:
+    """An index for each row, drawn with probabilities in proportion to weights; it depends on the key and the row."""
+    levels = np.cumsum(np.exp(log_weights - log_weights.max(axis=1, keepdims=True)), axis=1)
+    uniforms = fold_in_each(key, np.arange(len(log_weights))) * _TO_UNIT * levels[:, -1]
+    return (levels[:, :-1] <= uniforms[:, np.newaxis]).sum(axis=1)
 
 
 def group_features(rows: LinearRows, *priors: np.ndarray) -> FeatureGroups:

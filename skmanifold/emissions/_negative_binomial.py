@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeAlias
 import numpy as np
 from scipy.special import betaln, gammaln, xlogy
 
-from ..random._keys import fold_in_each, subkey
+from ..random._keys import subkey
 from ..utils._conditions import Array
 from ..utils._declared import Lacking, Saved
 from ..utils._sklearn import Interval
@@ -19,7 +19,7 @@ from ..utils._threads import ONE, Workers, split_range
 from ..utils._typing import ArrayLike
 from ._base import positive_prior
 from ._cells import OverdispersedCells
-from ._linear import MOST_NATURAL, PRIOR, CountEmission, CountFamily, LinearCounts, group_features
+from ._linear import MOST_NATURAL, PRIOR, CountEmission, CountFamily, LinearCounts, drawn_places, group_features
 from ._linear_kernels import add_linear_scores
 from ._linear_rows import LinearRows, refuse_fractions
 from ._negative_binomial_kernels import (
@@ -37,7 +37,6 @@ from ._statistics import occupied, selected
 
 _INVERSES = 1.0 / np.geomspace(1e-4, 100.0, 121)  # adjacent values differ by a factor of 1.12
 _CELLS_AT_ONCE = 1 << 18  # some megabytes
-_TO_UNIT = 2.0**-64
 
 
 # What the distribution of the dispersions depends on: prior plus sums of counts, and prior plus numbers of observed
@@ -81,11 +80,8 @@ class Dispersions(NamedTuple):
 
         The draw of a feature depends only on the key and its index.
         """
-        scores = self._scores(_log_beta, known)
-        levels = np.cumsum(np.exp(scores - scores.max(axis=1, keepdims=True)), axis=1)
-        uniforms = fold_in_each(key, np.arange(len(scores))) * _TO_UNIT * levels[:, -1]
-        places = (levels[:, :-1] <= uniforms[:, np.newaxis]).sum(axis=1)
-        return self.inverses[np.arange(len(scores)), places]
+        places = drawn_places(self._scores(_log_beta, known), key)
+        return self.inverses[np.arange(len(places)), places]
 
     def _best(self, scores: np.ndarray) -> np.ndarray:
         return self.inverses[np.arange(len(scores)), scores.argmax(axis=1)]

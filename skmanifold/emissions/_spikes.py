@@ -107,6 +107,10 @@ class SpikedRows(ColumnRows):
         numbers, table = self.blocks
         return joined_cells(numbers.cells(), table.cells(), self.spikes)
 
+    def of_columns(self, columns: np.ndarray) -> SpikedRows:
+        """The rows of some columns."""
+        return super().of_columns(columns)._replace(spikes=tuple(self.spikes[column] for column in columns))
+
     def vectors(self) -> tuple[np.ndarray, np.ndarray]:
         """Numbers and indicators of spikes, NaN where missing, and the column of each."""
         return vectors_of(self)
@@ -324,8 +328,10 @@ class Spikes(WeighableEmission):
         without, codes = split_cells(values, self.spikes, self.cell_widths)
         starts = np.cumsum([0, *(len(own) + 1 for own in self.spikes)])
         table = category_table(estimator, codes, starts, handle_unknown="error")
-        widths = [[width or 1.0] * len(own) + [1.0] for own, width in zip(self.spikes, self.cell_widths, strict=True)]
-        table = table.with_bases(-np.log(np.concatenate(widths)))
+        is_spike, log_widths = codes < np.diff(starts) - 1, np.log([width or 1.0 for width in self.cell_widths])
+        bases = np.repeat(-log_widths, np.diff(starts))
+        bases[starts[1:] - 1] = 0.0  # of other numbers
+        table = table._replace(log_base=is_spike @ -log_widths, bases_of_categories=bases)
         places = (np.arange(values.shape[1]),) * 2
         return SpikedRows((numbers.rows_of_values(estimator, without), table), places, tuple(self.spikes))
 

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..emissions import BaseEmission, Categorical, LinearRows, Multinomial
+from ..emissions._abilities import LearnsPrior
 from ..emissions._estimator import in_words
 from ..emissions._family import Family
 from ..emissions._multinomial import MultinomialFamily
@@ -79,8 +80,9 @@ class DPCategoricalMixture(DPMixture):
     concentration_prior : (float, float), default=(1.0, 1.0)
         Shape and rate of the gamma prior of the concentration, if it is learned. The mean, shape / rate, is at most
         1e6.
-    category_prior : float, default=0.5
-        Dirichlet parameter a of the category probabilities of each component.
+    category_prior : float or None, default=0.5
+        Dirichlet parameter a of the category probabilities of each component. None, with ``emission="categorical"`` and
+        the sampler ``"slice"``: unknown, see :class:`~skmanifold.emissions.Categorical`; chains start from its median.
     init : {"auto"}, int or array-like of shape (n_samples,), default="auto"
         Number of random initial clusters, or initial labels. "auto" is 100, or the number of rows if that is smaller:
         starting from too many clusters distinguishes more components than starting from too few.
@@ -217,11 +219,12 @@ class DPCategoricalMixture(DPMixture):
     """
 
     _emissions: ClassVar[dict[str, type[BaseEmission]]] = {"multinomial": Multinomial, "categorical": Categorical}
+    hyperparameters: ClassVar[str] = "draw"  # type: ignore[misc]
     _families: ClassVar[dict[str, type]] = {"multinomial": MultinomialFamily, "categorical": MultinomialFamily}
     _parameter_constraints: dict = {  # noqa: RUF012
         **{name: each for name, each in DPMixture._parameter_constraints.items() if name != "hyperparameters"},
         "emission": [StrOptions(set(_emissions)), HasMethods(["get_params", "set_params"])],
-        "category_prior": [Interval(Real, 0, MOST_COUNTED, closed="right")],
+        "category_prior": [None, Interval(Real, 0, MOST_COUNTED, closed="right")],
         "min_categories": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
         "handle_unknown": [StrOptions({"error", "ignore"})],
     }
@@ -234,7 +237,7 @@ class DPCategoricalMixture(DPMixture):
         weights_sampler: str | BaseSampler | None = None,
         concentration: float | None = None,
         concentration_prior: ArrayLike = (1.0, 1.0),
-        category_prior: float = 0.5,
+        category_prior: float | None = 0.5,
         init: Literal["auto"] | int | ArrayLike = "auto",
         clusters: Literal["merged", "components"] | int = "components",
         min_categories: int | ArrayLike | None = None,
@@ -281,7 +284,11 @@ class DPCategoricalMixture(DPMixture):
 
     def _named_block(self, block: str, name: str) -> Any:
         named = super()._named_block(block, name)
-        return named.set_params(category_prior=float(self.category_prior)) if block == "emission" else named
+        if block != "emission":
+            return named
+        if self.category_prior is None and not named.has_codes:
+            raise ValueError("category_prior=None needs emission='categorical': counts have a given one.")
+        return named.set_params(category_prior=None if self.category_prior is None else float(self.category_prior))
 
     @property
     def _emission_kind(self) -> type[BaseEmission]:
@@ -346,7 +353,10 @@ class DPCategoricalMixture(DPMixture):
     def _started(
         self, emissions: list[Any], rows: Any, family: Any, clusters: Family, key: np.uint64
     ) -> tuple[Any, Any, Family, Start]:
-        return emissions[0], family, clusters, initial_labels(self.init, clusters.n_rows)
+        emission = emissions[0]
+        if isinstance(emission, LearnsPrior) and (free := emission.free_hyperparameters()):
+            family, clusters = family.with_hyperprior(free, clusters), clusters.with_hyperprior(free, clusters)
+        return emission, family, clusters, initial_labels(self.init, clusters.n_rows)
 
     def _prior_parts(self, n_features: int | None, n_tokens: int | None) -> tuple[Any, Any]:
         if n_features is None:

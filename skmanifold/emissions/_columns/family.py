@@ -7,7 +7,7 @@ from copy import copy
 from functools import partial, update_wrapper
 from inspect import signature
 from itertools import islice, repeat
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from .._family import Family, averaged, cell_parameters, rows_for
 from .._protocols import HasKernels, RowFamily
 from .._statistics import in_pairs, join_statistics
 from .kernels import Joined, JoinedData
-from .rows import ColumnRows, cluster_tables, named_errors, scattered
+from .rows import ColumnRows, chosen_places, cluster_tables, named_errors, scattered
 
 
 class ColumnParameters(NamedTuple):
@@ -348,19 +348,13 @@ class ColumnsFamily(Family):
         chosen = self._without_others(columns)
         if not hasattr(self, "data"):
             return chosen
-        rows = None if self.rows is None else chosen.rows_of([block.rows for block in chosen.blocks])
-        return chosen._with_blocks(list(chosen.blocks), rows)
+        return chosen._with_blocks(list(chosen.blocks), None if self.rows is None else self.rows.of_columns(columns))
 
     def _without_others(self, columns: np.ndarray) -> Self:
         """A copy with the blocks of some columns."""
-        chosen = copy(self)
-        are_chosen = [np.isin(place, columns) for place in self.places]
-        pairs = zip(self.places, are_chosen, strict=True)
-        chosen.places = tuple(np.searchsorted(columns, place[own]) for place, own in pairs)
-        blocks: tuple[Any, ...] = self.blocks
-        chosen.blocks = tuple(
-            block.of_columns(np.flatnonzero(own)) for block, own in zip(blocks, are_chosen, strict=True)
-        )
+        chosen, blocks = copy(self), cast(tuple[Any, ...], self.blocks)
+        of_blocks, chosen.places = chosen_places(self.places, columns)
+        chosen.blocks = tuple(block.of_columns(own) for block, own in zip(blocks, of_blocks, strict=True))
         chosen.n_features = len(columns)
         return chosen
 

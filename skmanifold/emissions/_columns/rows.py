@@ -122,6 +122,15 @@ def scattered(places: Sequence[np.ndarray], of_blocks: Sequence[np.ndarray]) -> 
     return out
 
 
+def chosen_places(
+    places: tuple[np.ndarray, ...], columns: np.ndarray
+) -> tuple[list[np.ndarray], tuple[np.ndarray, ...]]:
+    """Indices in each block of some columns of X, and the places of these among them."""
+    of_blocks = [np.flatnonzero(np.isin(place, columns)) for place in places]
+    pairs = zip(places, of_blocks, strict=True)
+    return of_blocks, tuple(np.searchsorted(columns, place[own]) for place, own in pairs)
+
+
 class ColumnRows(NamedTuple):
     """Rows of all blocks, as their emissions read them, and the columns of X, `places`, of each."""
 
@@ -161,6 +170,12 @@ class ColumnRows(NamedTuple):
     def take(self, rows: np.ndarray) -> Self:
         """The rows with these indices."""
         return self._replace(blocks=tuple(block.take(rows) for block in self.blocks))
+
+    def of_columns(self, columns: np.ndarray) -> Self:
+        """The rows of some columns of X; blocks without columns stay."""
+        of_blocks, places = chosen_places(self.places, columns)
+        blocks = tuple(block.of_columns(own) for block, own in zip(self.blocks, of_blocks, strict=True))
+        return self._replace(blocks=blocks, places=places)
 
     def hash_rows(self, key: np.uint64, first_row: int) -> int:
         """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64."""

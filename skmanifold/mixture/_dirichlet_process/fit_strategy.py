@@ -13,6 +13,7 @@ import numpy as np
 
 from ...base import FitStrategy, Minibatch, Run, StreamStrategy, best_chain, samples_density, stack_draws
 from ...emissions import BaseEmission
+from ...emissions._abilities import LearnsPrior
 from ...emissions._categories import CategoryCounts
 from ...emissions._family import Family
 from ...emissions._statistics import by_size, occupied, selected
@@ -389,7 +390,9 @@ def check_clusters(mixture: Any, sampler: Any, emission: BaseEmission, clusters:
                 f"{name} updates probabilities of categories, which the emission {type(emission).__name__} does not "
                 "have ('categorical' and 'multinomial' do)."
             )
-        if sampler.is_biased_near_zero and clusters.data.prior < _LOW_PRIOR:
+        if isinstance(emission, LearnsPrior) and emission.free_hyperparameters():
+            raise IncompatibleError(f"{name} does not learn category_prior, which is None: set it, or use 'slice'.")
+        if sampler.is_biased_near_zero and clusters.data.prior.min() < _LOW_PRIOR:
             warnings.warn(
                 f"{name} does not draw from the posterior if category_prior is below 1/2: rare categories become too "
                 "probable; 'slice' and 'scir' have no such limit.",

@@ -55,6 +55,7 @@ _DRAWN = draws_of(
     transform=Array("float64", "n_chains n_component_draws _", low=0, high=2),
     cosine_prior=Array("float64", "n_chains n_component_draws", low=0, high=1),
     dispersions=Array("float64", "n_chains n_component_draws _", above=0),
+    category_prior=Array("float64", "n_chains n_component_draws _", above=0),
     concentrations=Array("float64", "n_chains n_component_draws n_padded", nan=True),
     labels=Array("int32", "n_chains n_component_draws n_rows", low=OUTLIER, below=MOST_COMPONENTS),
     component_clusters=Array("int32", "n_chains n_component_draws n_padded", low=-1, below="n_padded"),
@@ -221,7 +222,7 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
             exported["weights"] = falling(exported["weights"])
             exported["n_active"] = np.count_nonzero(~np.isnan(exported["weights"]), axis=-1)
         complete = self._component_draws if self._stream is None else None  # all draws of a stream are complete
-        of_features = {"covariance_prior", "transform", "dispersions"} & exported.keys()
+        of_features = {"covariance_prior", "transform", "dispersions", "category_prior"} & exported.keys()
         axes = {name: ["feature", "other_feature"][: exported[name].ndim - 2] for name in of_features}
         return to_tree(exported, {**axes, "weights": ["rank"]}, component_draws=complete)
 
@@ -240,7 +241,8 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
 
     def _prior_family(self, emission: Any, n_features: int | None, n_tokens: int | None) -> Any:
         free = emission.free_hyperparameters() if n_features and isinstance(emission, LearnsPrior) else ()
-        if free and getattr(emission, "covariance_scale", None) is not None and self.hyperparameters == "draw":
+        is_known = getattr(emission, "covariance_scale", None) is not None or "category_prior" in free
+        if free and is_known and self.hyperparameters == "draw":
             family = super()._prior_family(emission, n_features, n_tokens)
             return family.with_hyperprior(free, family)
         if free:

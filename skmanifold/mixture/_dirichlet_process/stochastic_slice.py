@@ -195,7 +195,7 @@ class StochasticSlice(BaseSampler):
             _, labels_before = self._label_rows(model, state.mixture, None, key)
             rows = rows[labels < state.mixture.n_components]  # new components have no previous counterpart
             now, before = (_sums_of_rows(model, rows, its, n, scale) for its in (labels, labels_before))
-            parts = zip(_first(old, n), seen, now, before, strict=True)
+            parts = zip(*(each[:2] for each in (_first(old, n), seen, now, before)), strict=True)
             sums = CategoryCounts(*(_clipped((1 - rate) * (t + s - was) + rate * new) for t, new, s, was in parts))
         has_any = np.maximum(sums.sizes, sums.categories.sum(axis=0)) > _LEAST_ROWS  # sizes alone may be clipped to 0
         n = int(np.flatnonzero(has_any)[-1]) + 1
@@ -236,7 +236,7 @@ class StochasticSlice(BaseSampler):
         beyond = np.append(np.cumsum(sizes[:0:-1])[::-1], 0.0)  # rows of later sticks
         sticks = GammaBlocks(np.array([1.0, concentration]), np.column_stack((sizes, beyond)), _PAIR)
         counts = np.ascontiguousarray(of_components.categories.T, np.float64)
-        targets = sticks, GammaBlocks(data.prior, counts, data.column_start)
+        targets = sticks, GammaBlocks(model.clusters.prior, counts, data.column_start)
         return zip(self._movers, targets, *others, strict=True)
 
     def _scan(self, model, rows, labels, counts, blocks, key) -> tuple[Blocks, CategoryCounts]:
@@ -315,7 +315,7 @@ def _first(counts: CategoryCounts, n: int) -> CategoryCounts:
 
 
 def _scaled(counts: CategoryCounts, scale: float) -> CategoryCounts:
-    return CategoryCounts(*(scale * array for array in counts))
+    return CategoryCounts(*(scale * array for array in counts[:2]))
 
 
 def _clipped(values: np.ndarray) -> np.ndarray:
