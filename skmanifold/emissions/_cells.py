@@ -370,6 +370,10 @@ class JoinedCells(CellDistribution):
             for column, n in zip(place, part.n_categories, strict=True):
                 self.n_categories[column] = n
 
+    def _of_part(self, memberships: Any, part: int) -> np.ndarray:
+        """Memberships or labels of rows for one of the parts."""
+        return memberships
+
     def typical(self, shares: np.ndarray) -> np.ndarray:
         """Typical values of each block."""
         return scattered(self.places, [part.typical(shares) for part in self.parts])
@@ -385,9 +389,9 @@ class JoinedCells(CellDistribution):
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
         """Add conditional expectations of each block."""
-        for part, place in zip(self.parts, self.places, strict=True):
+        for i, (part, place) in enumerate(zip(self.parts, self.places, strict=True)):
             of_block = part.nothing(len(values))
-            part.add_expected(np.ascontiguousarray(values[:, place]), shares, of_block)
+            part.add_expected(np.ascontiguousarray(values[:, place]), self._of_part(shares, i), of_block)
             out.firsts[:, place] += of_block.firsts
             out.seconds[:, place] += of_block.seconds
             for column, probabilities in zip(place, of_block.probabilities, strict=True):
@@ -397,7 +401,7 @@ class JoinedCells(CellDistribution):
     def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
         """Rows with drawn cells of each block."""
         drawn = [
-            part.drawn(np.ascontiguousarray(values[:, place]), labels, subkey(key, i), first_row)
+            part.drawn(np.ascontiguousarray(values[:, place]), self._of_part(labels, i), subkey(key, i), first_row)
             for i, (part, place) in enumerate(zip(self.parts, self.places, strict=True))
         ]
         return scattered(self.places, drawn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -99,30 +100,47 @@ class SummarizesClusters(MixtureInference):
         large clusters.
         """
         check_is_fitted(self)
-        pd = optional_module("pandas", "cluster_summary", "demo")
-        names = column_names(self, self.n_features_in_, feature_names)
         name, sizes, draws = self._sizes_of_clusters()
-        weights = self._weights_in_clusters()
-        shares = weights / np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(float).tiny)
         clusters: dict[str, Any] = {name: sizes}
         if len(draws):  # quantiles are drawn values, and so are whole numbers if draws are
             quantiles = np.quantile(draws, list(QUANTILES.values()), axis=0, method="inverted_cdf")
             clusters |= {f"drawn_{name}{end}": of for end, of in zip(QUANTILES, quantiles, strict=True)}
         if hasattr(self, "labels_"):
             clusters.setdefault("size", np.bincount(self.labels_[self.labels_ >= 0], minlength=len(sizes)))
-        if hasattr(self, "typical_rows_"):  # not before the end of a fit
-            rows = self.typical_rows_
-            clusters["typical_row"] = rows if (rows >= 0).all() else pd.arrays.IntegerArray(rows, rows < 0)
-        with limit_threads("blas"):  # other numbers of threads round otherwise
-            cells: Any = self._estimate.columns(self._family)
-            information = np.empty(0) if cells is None else cells.information(weights)
-            typical: Any = None if cells is None else cells.typical(shares)
-            masses = [] if cells is None else cells.point_masses()
-        order = np.argsort(-information, kind="stable")
-        shown: dict[Any, Any] = {}
-        for j in order:
-            shown[names[j]] = self._typical_of(j, typical[:, j])
-            shown |= {f"{names[j]} = {value:g}": shares @ mass for column, value, mass in masses if column == j}
-        columns = pd.DataFrame({"mutual_information": information[order]}, index=[names[j] for j in order])
-        frame = pd.concat((pd.DataFrame(clusters), pd.DataFrame(shown, index=range(len(sizes)))), axis=1)
-        return ClusterSummary(frame.iloc[np.argsort(-sizes, kind="stable")], columns)
+        rows = getattr(self, "typical_rows_", None)  # not before the end of a fit
+        names, columns = column_names(self, self.n_features_in_, feature_names), np.arange(self.n_features_in_)
+        return summarized(
+            self, clusters, sizes, rows, self._weights_in_clusters(), self._estimate.columns, self._family, names, columns
+        )
+
+
+def summarized(
+    mixture: Any,
+    clusters: dict[str, Any],
+    sizes: np.ndarray,
+    typical_rows: np.ndarray | None,
+    weights: np.ndarray,
+    cells_of: Callable[[Any], Any],
+    family: Any,
+    names: Sequence[Any],
+    columns: np.ndarray,
+) -> ClusterSummary:
+    """The summary of clusters with these numbers, of some columns of a mixture, with their names and family."""
+    pd = optional_module("pandas", "cluster_summary", "demo")
+    shares = weights / np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    if typical_rows is not None:
+        has_all = (typical_rows >= 0).all()
+        clusters["typical_row"] = typical_rows if has_all else pd.arrays.IntegerArray(typical_rows, typical_rows < 0)
+    with limit_threads("blas"):  # other numbers of threads round otherwise
+        cells: Any = cells_of(family)
+        information = np.empty(0) if cells is None else cells.information(weights)
+        typical: Any = None if cells is None else cells.typical(shares)
+        masses = [] if cells is None else cells.point_masses()
+    order = np.argsort(-information, kind="stable")
+    shown: dict[Any, Any] = {}
+    for j in order:
+        shown[names[j]] = mixture._typical_of(columns[j], typical[:, j])
+        shown |= {f"{names[j]} = {value:g}": shares @ mass for column, value, mass in masses if column == j}
+    frame = pd.DataFrame({"mutual_information": information[order]}, index=[names[j] for j in order])
+    of_clusters = pd.concat((pd.DataFrame(clusters), pd.DataFrame(shown, index=range(len(sizes)))), axis=1)
+    return ClusterSummary(of_clusters.iloc[np.argsort(-sizes, kind="stable")], frame)

@@ -382,11 +382,18 @@ class ImputesCells(MixtureInference):
             for start, stop in split_range(len(values), _ROWS_AT_ONCE):
                 bound = self._family_rows(rows.part(start, stop))
                 shares, cells = draw.drawn(bound, subkey(key, Purpose.COMPONENTS), workers)
-                levels = np.cumsum(shares, axis=1)
-                places = fold_in_each(of_labels, np.arange(start, stop)) * _TO_UNIT * levels[:, -1]
-                labels = (levels[:, :-1] <= places[:, np.newaxis]).sum(axis=1).astype(np.int32)
+                labels = _drawn_labels(shares, of_labels, start)
                 out[start:stop] = cells.drawn(np.ascontiguousarray(values[start:stop]), labels, of_cells, start)
         return out
+
+
+def _drawn_labels(shares: Any, key: np.uint64, first_row: int) -> np.ndarray:
+    """Labels drawn by the memberships of rows, (n_rows,) int32, or (n_rows, n_views) by those of each view."""
+    if isinstance(shares, tuple):
+        return np.stack([_drawn_labels(own, subkey(key, v), first_row) for v, own in enumerate(shares)], axis=1)
+    levels = np.cumsum(shares, axis=1)
+    places = fold_in_each(key, np.arange(first_row, first_row + len(shares))) * _TO_UNIT * levels[:, -1]
+    return (levels[:, :-1] <= places[:, np.newaxis]).sum(axis=1).astype(np.int32)
 
 
 def _most_typical(expected: ExpectedCells) -> np.ndarray:

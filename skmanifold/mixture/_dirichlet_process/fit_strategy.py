@@ -181,9 +181,9 @@ class PartitionFit(FitStrategy):
         """The partition nearest to all draws, its typical rows, and merges of its components."""
         nearest = point_estimate(fitted, model, workers)
         final = {**fitted, **nearest}
-        rows = _find_typical_rows(final["_estimate"], model.clusters, final["component_labels_"], workers)
+        rows = find_typical_rows(final["_estimate"], model.clusters, final["component_labels_"], workers)
         has_draws = len(_drawn_labels(fitted, model)) > 0
-        merges = _find_merges(final, rows, self.data.n_missing, model, workers) if has_draws else {}
+        merges = find_merges(final, rows, self.data.n_missing, model, workers) if has_draws else {}
         return {**nearest, "_typical_rows": rows, **merges}
 
     def _concentration(self, state: Any) -> float:
@@ -305,7 +305,7 @@ def _summary_attributes(summary: PartitionDraw) -> dict[str, Any]:
     return {"_estimate": summary, "concentration_": float(summary.concentration)}
 
 
-def _find_typical_rows(summary: PartitionDraw, clusters: Family, labels: np.ndarray, workers: Workers) -> np.ndarray:
+def find_typical_rows(summary: PartitionDraw, clusters: Family, labels: np.ndarray, workers: Workers) -> np.ndarray:
     """The row of each cluster with the highest predictive density in it, (n_clusters,)."""
     of_own = np.empty(len(labels))
     for start, stop in split_range(len(labels), _ROWS_AT_ONCE):
@@ -314,7 +314,7 @@ def _find_typical_rows(summary: PartitionDraw, clusters: Family, labels: np.ndar
     return typical_rows(of_own, labels, len(summary.statistics.sizes))
 
 
-def _find_merges(
+def find_merges(
     final: dict[str, Any], typical: np.ndarray, n_missing: np.ndarray | None, model: DPModel, workers: Workers
 ) -> dict[str, Any]:
     """Clusters of the components of each draw, and merges of those of the estimate, as fitted attributes.

@@ -195,10 +195,10 @@ class ViewModel:
         own, labels = self.clusters.of_columns(columns), compacted(labels)
         statistics = self.with_numbers(own.no_statistics(int(labels.max()) + 1), numbers, columns)
         own.given(statistics).count(labels, statistics, self.workers)
-        log_joint = self._row_model(own).log_joint(statistics, concentration)
+        log_joint = self.row_model(own).log_joint(statistics, concentration)
         return View(columns, own, labels, statistics, concentration, log_joint)
 
-    def _row_model(self, clusters: Any) -> DPModel:
+    def row_model(self, clusters: Any) -> DPModel:
         """The mixture of the rows in some columns."""
         size = self.batch_size
         if size == "auto":
@@ -209,7 +209,7 @@ class ViewModel:
     def _with_rows_drawn(self, view: View, sampler: Any, key: np.uint64) -> View:
         """The view after one pass of a sampler over its rows, which draws its concentration and hyperparameters too."""
         state = LatentState(view.concentration, key, 0, -math.inf, view.statistics, view.labels.copy())
-        state = sampler.step(self._row_model(view.clusters), state)
+        state = sampler.step(self.row_model(view.clusters), state)
         drawn = {"labels": state.latents, "statistics": state.statistics, "concentration": state.position}
         return view._replace(**drawn, log_joint=state.log_density)
 

@@ -1,0 +1,476 @@
+"""Inference with fitted views: dependence of columns, similarity of rows, surprising cells, predictions and draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.utils import check_scalar
+from sklearn.utils.validation import check_is_fitted
+
+from ..._install import optional_module
+from ...emissions._cells import distribution_of_columns
+from ...emissions._columns.rows import chosen_columns
+from ...inference._draw_store import draws_of, evenly_spaced
+from ...inference._draws import Draws, to_tree
+from ...random._keys import Purpose, root_key, subkey
+from ...topics.top_words import column_names
+from ...utils._conditions import Array, Sizes, index
+from ...utils._declared import Lacking, Saved
+from ...utils._threads import Workers, limit_threads, split_range
+from ...utils._typing import MatrixLike, RandomStateLike
+from .._cluster_summary import ClusterSummary, summarized
+from .._imputation import ImputesCells
+from .._memberships import PartitionDraw, draw_labels
+from .._merging import Merges, clusters_of, joined
+from .._scores import shares_and_log_density
+from .draws import ViewDraw, ViewsDraw
+
+if TYPE_CHECKING:  # pandas is optional
+    import pandas as pd
+
+_MAX_DENSE_BYTES = 4 << 30  # of a matrix of pairs of rows
+_N_BATCHES = 5  # of the draws of a chain, for Monte Carlo errors
+_N_INFORMATION, _MOST_INFORMATION = 500, 40  # rows of a draw, and draws, from which information is estimated
+
+_DRAWN = draws_of(
+    "log_joint",
+    needed=("n_views",),
+    n_views=Array("int64", "n_chains n_draws", low=1),
+    column_labels=Array("int32", "n_chains n_draws n_features", low=0, below="n_features"),
+    view_concentration=Array("float64", "n_chains n_draws", above=0),
+)
+
+
+class ViewEstimate(NamedTuple):
+    """A view of the estimate: its columns, the partition of the rows, and merges of its components to clusters."""
+
+    columns: Annotated[np.ndarray, index("_", below="n_features")]
+    labels: Annotated[np.ndarray, Array("int32", "n_rows", low=0)]
+    rows: PartitionDraw
+    merges: Merges | None
+    typical_rows: Annotated[np.ndarray, index("_", below="n_rows")]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        K = len(self.rows.statistics.sizes)
+        if self.labels.max() >= K or (self.merges is not None and len(self.merges.pairs) + 1 != K):
+            return "has another number of components"
+        return None if len(self.typical_rows) == K else "has another number of components"
+
+    def clusters(self, is_merged: bool) -> np.ndarray:
+        """The cluster of each component, (K,)."""
+        sizes = self.rows.statistics.sizes
+        return self.merges.clusters(None, sizes) if is_merged and self.merges else np.arange(len(sizes))
+
+
+class ViewInference(ImputesCells):
+    """Methods of an estimator with fitted views; not public.
+
+    When fitted, the estimator has the attributes declared here.
+    """
+
+    clusters: str
+    _posterior: Annotated[dict[str, np.ndarray], _DRAWN]
+    _draws: Saved[list[ViewsDraw]]
+    _estimate: Saved[ViewsDraw]
+    _views: Saved[tuple[ViewEstimate, ...]]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        if not self._draws or not self._views:
+            return "has no draws"
+        return super()._disagreement(sizes)
+
+    def _family_rows(self, rows: Any) -> Any:
+        return self._family.clusters(rows)
+
+    @property
+    def _predictive(self) -> Sequence[ViewsDraw]:
+        return self._draws
+
+    @property
+    def posterior_(self) -> dict[str, np.ndarray]:
+        """Draws after burn-in, a dict of arrays of shape (n_chains, n_draws, ...)."""
+        check_is_fitted(self)
+        return self._posterior
+
+    @property
+    def rhat_(self) -> dict[str, float]:
+        """R-hat of the log joint density and of the number of views; NaN for one chain or fewer than four draws."""
+        drawn = self.posterior_
+        few = drawn["n_views"].shape[0] < 2 or drawn["n_views"].shape[1] < 4
+        names = "log_joint", "n_views"
+        return {name: np.nan if few else float(Draws(drawn[name].astype(float)).rhat()) for name in names}
+
+    # Views of the estimate
+
+    def _components(self) -> list[np.ndarray]:
+        check_is_fitted(self)
+        return [view.clusters(self.clusters == "merged") for view in self._views]
+
+    @property
+    def column_labels_(self) -> np.ndarray:
+        """The view of each column, (n_features,)."""
+        check_is_fitted(self)
+        return self._estimate.column_labels
+
+    @property
+    def n_views_(self) -> int:
+        """Number of views."""
+        check_is_fitted(self)
+        return len(self._views)
+
+    @property
+    def views_(self) -> list[np.ndarray]:
+        """Names of the columns of each view, or their indices if X had no names."""
+        names = column_names(self, self.n_features_in_, None)
+        return [np.asarray(names)[view.columns] for view in self._views]
+
+    @property
+    def labels_(self) -> np.ndarray:
+        """Clusters of the fitted rows in each view, (n_samples, n_views)."""
+        pairs = zip(self._components(), self._views, strict=True)
+        return np.stack([clusters_of(own, view.labels) for own, view in pairs], axis=1)
+
+    @property
+    def n_components_(self) -> np.ndarray:
+        """Number of clusters in each view, (n_views,)."""
+        return np.array([own.max() + 1 for own in self._components()])
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components_.sum())
+
+    def predict_proba(self, X: MatrixLike) -> list[np.ndarray]:
+        """Posterior probabilities of the clusters of each view, given each row and the point partition.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : list of ndarray of shape (n_samples, n_clusters)
+            One for each view.
+        """
+        family, found = self._family_rows(self._read(X)), []
+        with Workers(self.n_jobs) as workers:
+            for own, view, draw in zip(self._components(), self._views, self._estimate.views, strict=True):
+                K = len(view.rows.statistics.sizes)
+                shares, _ = shares_and_log_density(draw.rows, draw.family(family), K, workers)
+                found.append(joined(shares, own))
+        return found
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """The most probable cluster of each row in each view.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples, n_views)
+        """
+        return np.stack([own.argmax(axis=1) for own in self.predict_proba(X)], axis=1)
+
+    def transform(self, X: MatrixLike) -> np.ndarray:
+        """The probabilities of `predict_proba` of all views side by side, for the next step of a pipeline.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_clusters of all views)
+        """
+        return np.hstack(self.predict_proba(X))
+
+    def uncertainty(self, X: MatrixLike) -> np.ndarray:
+        """Posterior probability that a row does not belong to its most probable cluster, in each view.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        uncertainty : ndarray of shape (n_samples, n_views)
+        """
+        return np.stack([1.0 - own.max(axis=1) for own in self.predict_proba(X)], axis=1)
+
+    def cluster_summary(self, view: int = 0, feature_names: Any = None) -> ClusterSummary:
+        """Sizes and typical rows of the clusters in a view, and the columns that separate them, as data frames.
+
+        Parameters
+        ----------
+        view : int, default=0
+            Index of the view in ``views_``; the views with the most columns are first.
+        feature_names : array-like of shape (n_features,), default=None
+            Names of the columns of X.
+
+        Returns
+        -------
+        summary : ClusterSummary
+            ``clusters`` and ``columns``, as those of :class:`~skmanifold.DPMixture`, without drawn sizes.
+
+        Raises
+        ------
+        ValueError
+            If there is no such view, or the number of names differs from the number of columns.
+        """
+        components = self._components()
+        number = check_scalar(view, "view", Integral, min_val=0, max_val=len(components) - 1)
+        own, of_view = components[number], self._views[number]
+        of_components = of_view.rows.statistics.sizes
+        sizes = np.bincount(own, of_components).astype(np.int64)
+        weights = np.eye(own.max() + 1)[own].T * of_components
+        names = np.asarray(column_names(self, self.n_features_in_, feature_names))[of_view.columns]
+        typical = of_view.typical_rows[np.unique(own, return_index=True)[1]]
+        of_columns = self._family.of_columns(of_view.columns), names, of_view.columns
+        return summarized(self, {"size": sizes}, sizes, typical, weights, of_view.rows.columns, *of_columns)
+
+    # Columns and rows
+
+    def column_dependence(self, return_errors: bool = False) -> Any:
+        """Posterior probabilities that two columns share a view, so that one may tell something about the other.
+
+        Parameters
+        ----------
+        return_errors : bool, default=False
+            Whether to return Monte Carlo standard errors too, from means of consecutive draws.
+
+        Returns
+        -------
+        dependence : DataFrame of shape (n_features, n_features)
+        errors : DataFrame of shape (n_features, n_features)
+            Only if `return_errors` is True.
+        """
+        check_is_fitted(self)
+        pd = optional_module("pandas", "column_dependence", "demo")
+        drawn = self._posterior["column_labels"]
+        names = column_names(self, self.n_features_in_, None)
+        if not drawn.size:
+            drawn = self.column_labels_[np.newaxis, np.newaxis]
+        total, batches = np.zeros((drawn.shape[2],) * 2), []
+        for chain in drawn:
+            for batch in np.array_split(chain, min(_N_BATCHES, len(chain))):
+                same = np.zeros(total.shape)
+                for labels in batch:
+                    same += labels[:, np.newaxis] == labels
+                total += same
+                batches.append(same / len(batch))
+        found = pd.DataFrame(total / (drawn.shape[0] * drawn.shape[1]), index=names, columns=names)
+        if not return_errors:
+            return found
+        n = len(batches)
+        errors = np.std(batches, axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(total.shape, np.nan)
+        return found, pd.DataFrame(errors, index=names, columns=names)
+
+    def mutual_information(self, random_state: RandomStateLike = 0) -> pd.DataFrame:
+        r"""Mutual information of pairs of columns, averaged over draws.
+
+        .. math:: I_{ij} = \int p(x_i, x_j) \log \frac{p(x_i, x_j)}{p(x_i) p(x_j)} \, dx_i dx_j,
+
+        which is 0 in the draws in which the columns are in different views. In others it is estimated from 500 rows
+        that are drawn from the mixture, at expected parameters of the components.
+
+        Parameters
+        ----------
+        random_state : int, RandomState instance or None, default=0
+            Seed of the drawn rows.
+
+        Returns
+        -------
+        information : DataFrame of shape (n_features, n_features)
+            In nats; NaN on the diagonal.
+        """
+        check_is_fitted(self)
+        pd = optional_module("pandas", "mutual_information", "demo")
+        key, d = root_key(random_state), self.n_features_in_
+        draws, names = evenly_spaced(self._draws, _MOST_INFORMATION), column_names(self, d, None)
+        total, family = np.zeros((d, d)), self._family.clusters()
+        with limit_threads("blas"):
+            for t, draw in enumerate(draws):
+                for v, view in enumerate(draw.views):
+                    if len(view.columns) > 1:
+                        own = np.ix_(view.columns, view.columns)
+                        total[own] += _information(view, view.family(family), subkey(subkey(key, t), v))
+        np.fill_diagonal(total, np.nan)
+        return pd.DataFrame(total / len(draws), index=names, columns=names)
+
+    def row_similarity(self, X: MatrixLike | None = None, Y: MatrixLike | None = None, columns: Any = None) -> np.ndarray:
+        """Posterior probabilities that two rows are in the same component, averaged over columns.
+
+        Rows are assigned to the components of each view; a column counts with those of its view.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), default=None
+            Rows. None uses the rows of `fit`, and the draws of their labels.
+        Y : array-like of shape (n_others, n_features), default=None
+            Rows to compare with. None uses the rows of X.
+        columns : str, int, list of these, slice or mask, default=None
+            Columns that count. None uses all.
+
+        Returns
+        -------
+        similarity : ndarray of shape (n_samples, n_others)
+
+        Raises
+        ------
+        ValueError
+            If the result would take more than 4 GiB, a column is unknown, or Y is given without X.
+        """
+        check_is_fitted(self)
+        if X is None and Y is not None:
+            raise ValueError("row_similarity with Y needs X too.")
+        chosen = np.arange(self.n_features_in_) if columns is None else self._chosen_columns("row_similarity", columns)
+        of_rows = [None if each is None else self._family_rows(self._read(each)) for each in (X, Y)]
+        n = len(self._views[0].labels) if X is None else of_rows[0].n_rows
+        m = n if Y is None else of_rows[1].n_rows
+        if 8 * n * m > _MAX_DENSE_BYTES:
+            raise ValueError(f"row_similarity of {n} and {m} rows would take {8 * n * m / 2**30:.1f} GiB; at most 4.")
+        total = np.zeros((n, m))
+        with Workers(self.n_jobs) as workers, limit_threads("blas"):
+            for draw in self._draws:
+                for view in draw.views:
+                    weight = np.isin(view.columns, chosen).sum()
+                    if not weight:
+                        continue
+                    K = len(view.rows.statistics.sizes)
+                    if X is None:
+                        shares = [np.eye(K)[view.labels]]
+                    else:
+                        given = [own for own in of_rows if own is not None]
+                        shares = [shares_and_log_density(view.rows, view.family(own), K + 1, workers)[0] for own in given]
+                        shares = [own[:, :K] for own in shares]  # a new component has no other row
+                    total += weight * (shares[0] @ shares[-1].T)
+        total /= len(self._draws) * len(chosen)
+        if Y is None:
+            np.fill_diagonal(total, 1.0)
+        return total
+
+    def surprisal(self, X: MatrixLike) -> pd.DataFrame:
+        r"""Minus the log density of each cell given the other cells of its row.
+
+        .. math:: s_{ij} = -\log \frac{1}{T} \sum_t p^{(t)}(x_{ij} \mid x_{i, -j}).
+
+        Large values are cells that are unusual for their row, such as errors. Surprisals of categories are minus log
+        probabilities; those of numbers depend on their unit, so compare cells of the same column, or differences from
+        the median of the column.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        surprisal : DataFrame of shape (n_samples, n_features)
+            In nats; NaN where a cell is missing.
+        """
+        pd = optional_module("pandas", "surprisal", "demo")
+        rows = self._read(X)
+        values, d = rows.cells(), self.n_features_in_
+        family, out = self._family_rows(rows), np.empty(values.shape)
+        with Workers(self.n_jobs) as workers, limit_threads("blas"):
+            whole = [[view.log_density(family, workers) for view in draw.views] for draw in self._draws]
+            for j in range(d):
+                masked = values.copy()
+                masked[:, j] = np.nan
+                others = self._family_rows(self.emission_.rows_of_values(self, masked))
+                of_draws = []
+                for draw, densities in zip(self._draws, whole, strict=True):
+                    v = draw.column_labels[j]
+                    of_draws.append(densities[v] - draw.views[v].log_density(others, workers))
+                out[:, j] = np.log(len(of_draws)) - logsumexp(of_draws, axis=0)
+        out[np.isnan(values)] = np.nan
+        return pd.DataFrame(out, index=getattr(X, "index", None), columns=column_names(self, d, None))
+
+    def _chosen_columns(self, whose: str, columns: Any) -> np.ndarray:
+        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        from ...emissions._columns.layout import OpenTable
+
+        return chosen_columns(whose, columns, OpenTable(None, "", names, 0, self.n_features_in_))
+
+    # New rows
+
+    def sample(self, n_samples: int = 1, given: Any = None, random_state: RandomStateLike = None) -> Any:
+        """Draw rows, or the other cells of rows in which some columns are given.
+
+        Each row has a random draw of views, a component in each view, and cells from the predictive distribution.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        given : dict, default=None
+            Values of some columns, by name or index, which all rows have.
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        X : array-like of shape (n_samples, n_features)
+            Rows in the form of those of `fit`.
+
+        Raises
+        ------
+        ValueError
+            If `n_samples` is less than 1, or a column or a category is unknown.
+        """
+        check_is_fitted(self)
+        n, key = check_scalar(n_samples, "n_samples", Integral, min_val=1), root_key(random_state)
+        values = np.repeat(self._given_cells({} if given is None else given)[np.newaxis], n, axis=0)
+        draws = draw_labels(np.ones(len(self._draws)), n, subkey(key, Purpose.LABELS))
+        for t in np.unique(draws):
+            chosen = np.flatnonzero(draws == t)
+            rows = self.emission_.rows_of_values(self, values[chosen])
+            values[chosen] = self._drawn_cells(rows, values[chosen], self._draws[t], subkey(key, Purpose.ROWS, int(t)))
+        return self._as_table(values)
+
+    def _given_cells(self, given: dict[Any, Any]) -> np.ndarray:
+        """Numbers and codes of the given columns, (n_features,); NaN where a column is not given."""
+        cells, layout = np.full(self.n_features_in_, np.nan), vars(self)["_layout"]
+        for name, value in given.items():
+            (column,) = self._chosen_columns("given of sample", [name])
+            if layout.kinds[column] == "category":
+                known = layout.categories[column].tolist()
+                if value not in known:
+                    raise ValueError(f"{value!r} is no category of the column {name!r} in fit.")
+                value = known.index(value)
+            cells[column] = float(value)
+        return cells
+
+    def to_arviz(self) -> Any:
+        """Convert the draws to an ArviZ data tree: ``n_views``, ``view_concentration`` and ``column_labels``.
+
+        Returns
+        -------
+        xarray.DataTree
+            Group ``posterior``; ``sample_stats`` contains the log joint density as ``lp``.
+
+        Raises
+        ------
+        ValueError
+            If there are no draws.
+        """
+        return to_tree(self.posterior_, {"column_labels": ["feature"]})
+
+
+def _information(view: ViewDraw, family: Any, key: np.uint64) -> np.ndarray:
+    """Mutual information of all pairs of columns of a view, (n_columns, n_columns)."""
+    given = family.given(view.rows.statistics)
+    cells = distribution_of_columns(given, given.cell_attributes(view.rows.statistics))
+    weights = view.rows.statistics.sizes / view.rows.statistics.sizes.sum()
+    labels = draw_labels(weights, _N_INFORMATION, subkey(key, Purpose.LABELS))
+    nothing = np.full((_N_INFORMATION, len(view.columns)), np.nan)
+    rows = cells.drawn(nothing, labels, subkey(key, Purpose.ROWS), 0)
+    terms = np.stack([cells.log_densities_of_column(j, rows[:, j]) for j in range(rows.shape[1])])
+    logs = np.log(weights)
+    alone = logsumexp(terms + logs, axis=2)
+    out = np.empty((len(terms),) * 2)
+    for i, of_column in enumerate(terms):
+        out[i] = (logsumexp(terms + of_column + logs, axis=2) - alone - alone[i]).mean(axis=1)
+    return np.maximum(0.5 * (out + out.T), 0.0)
