@@ -144,16 +144,7 @@ class DenseRows(NamedTuple):
         return type(self)(self.values[rows], *others)
 
     def of_columns(self, columns: np.ndarray) -> DenseRows:
-        """These rows with some columns alone, without a ``log_base``.
-
-        Parameters
-        ----------
-        columns : ndarray of shape (n_chosen,), int64
-
-        Returns
-        -------
-        rows : DenseRows or IncompleteRows
-        """
+        """These rows with some columns alone, without a ``log_base``."""
         values = np.take(self.values, columns, axis=1)
         is_complete = not self.has_missing or not np.isnan(values).any()
         return DenseRows(values) if is_complete else IncompleteRows.of_values(values)

@@ -189,7 +189,7 @@ def total_log_marginal(data, statistics):
     """Log density of the observed cells of all clusters."""
     total, posteriors = 0.0, posteriors_of(data, statistics)
     for c in range(len(statistics.sizes)):
-        total += log_marginal(data, statistics.observed[c], posteriors, c)
+        total += log_marginal(data, statistics.observed[c], posteriors, c, 0, len(data.scatter))
     return total
 
 
@@ -198,39 +198,34 @@ def log_marginals_of_pools(data, statistics):
     """Log densities of the observed cells of each pool of all clusters, (n_pools,)."""
     totals, posteriors = np.zeros(len(data.scatter)), posteriors_of(data, statistics)
     for c in range(len(statistics.sizes)):
-        _add_log_marginals(data, statistics.observed[c], posteriors, c, totals)
+        for g in range(len(totals)):
+            totals[g] += log_marginal(data, statistics.observed[c], posteriors, c, g, g + 1)
     return totals
 
 
 @njit(cache=True, nogil=True)
-def log_marginal(data, observed, posteriors, c):
-    """Log density of the observed cells of a cluster."""
-    total = np.zeros(1)
-    _add_log_marginals(data, observed, posteriors, c, total)
-    return total[0]
-
-
-@njit_part
-def _add_log_marginals(data, observed, posteriors, c, out):
-    """Add log densities of the observed cells of a cluster to those of each pool, or to one number, (1,)."""
-    of_prior, degrees, n_last, log_gammas, n_of_feature, kappa, log_share = 0.0, np.nan, 0, 0.0, 0, np.nan, 0.0
-    for g in range(len(data.scatter)):
-        n, place = posteriors.pooled[c, g], min(g, len(out) - 1)
+def log_marginal(data, observed, posteriors, c, first, stop):
+    """Log density of the observed cells of a cluster in the pools `first` to `stop`."""
+    result, degrees, of_prior = 0.0, np.nan, 0.0
+    n_last, log_gammas, n_of_feature, kappa, log_share = 0, 0.0, 0, 0.0, 0.0
+    for g in range(first, stop):
+        n = posteriors.pooled[c, g]
         if n == 0:
             continue
-        if n != n_last or data.degrees[g] != degrees:  # features without missing cells have the same numbers
-            if data.degrees[g] != degrees:
-                degrees = data.degrees[g]
-                of_prior = math.lgamma(0.5 * degrees)
+        if data.degrees[g] != degrees:
+            n_last, degrees = 0, data.degrees[g]
+            of_prior = math.lgamma(0.5 * degrees)
+        if n != n_last:  # features without missing cells have the same numbers
             n_last, log_gammas = n, math.lgamma(0.5 * degrees + 0.5 * n) - of_prior - n * _HALF_LOG_PI
         scatter = posteriors.scatters[c, g]
-        out[place] += log_gammas - 0.5 * degrees * math.log(scatter / data.scatter[g]) - 0.5 * n * math.log(scatter)
+        result += log_gammas - 0.5 * degrees * math.log(scatter / data.scatter[g]) - 0.5 * n * math.log(scatter)
         for j in range(data.pool_start[g], data.pool_start[g + 1]):
             n = observed[j]
             if n != n_of_feature or data.mean_precision[j] != kappa:
                 n_of_feature, kappa = n, data.mean_precision[j]
                 log_share = -0.5 * math.log1p(n / kappa)
-            out[place] += log_share - n * data.log_scales[j]
+            result += log_share - n * data.log_scales[j]
+    return result
 
 
 # Predictive density of one row given one cluster
@@ -244,7 +239,7 @@ def log_predictive(data, row, posteriors, c):
     logarithm.
     """
     result, shares = 0.0, 1.0
-    n_last, m_last, degrees, n_factors, before, after = 0, 0, 0.0, 0, 1.0, 1.0
+    n_last, m_last, last, n_factors, before, after = 0, 0, 0, 0, 1.0, 1.0
     for g in range(len(data.scatter)):
         m, squares = 0, 0.0
         for j in range(data.pool_start[g], data.pool_start[g + 1]):
@@ -261,24 +256,25 @@ def log_predictive(data, row, posteriors, c):
         if m == 0:
             continue
         n = posteriors.pooled[c, g]
-        is_other = n != n_last or m != m_last or data.degrees[g] != degrees
+        is_other = n != n_last or m != m_last or data.degrees[g] != data.degrees[last]
         if is_other or not (_SMALL < before < _LARGE and after < _LARGE):
-            result += _log_of_factors(data.log_gammas, degrees, n_last, m_last, n_factors, before, after)
-            n_last, m_last, degrees, n_factors, before, after = n, m, data.degrees[g], 0, 1.0, 1.0
+            result += _log_of_factors(data, last, n_last, m_last, n_factors, before, after)
+            n_last, m_last, last, n_factors, before, after = n, m, g, 0, 1.0, 1.0
         before *= posteriors.scatters[c, g]
         after *= posteriors.scatters[c, g] + squares
         n_factors += 1
-    of_last = _log_of_factors(data.log_gammas, degrees, n_last, m_last, n_factors, before, after)
+    of_last = _log_of_factors(data, last, n_last, m_last, n_factors, before, after)
     return result + 0.5 * math.log(shares) + of_last
 
 
 @njit(cache=True, nogil=True)
-def _log_of_factors(table, degrees, n, m, n_factors, before, after):
-    """Log of the gamma functions and the scatters of pools with n cells before and m more after."""
+def _log_of_factors(data, g, n, m, n_factors, before, after):
+    """Log of the gamma functions and the scatters of pools with the degrees of g, n cells before and m more after."""
     if n_factors == 0:
         return 0.0
-    if n + m < len(table):
-        log_gammas = table[n + m] - table[n]
+    degrees = data.degrees[g]
+    if n + m < len(data.log_gammas):
+        log_gammas = data.log_gammas[n + m] - data.log_gammas[n]
     else:
         log_gammas = log_rising_of_real(0.5 * (degrees + n), 0.5 * m)
     log_scatters = 0.5 * (degrees + n) * math.log(after / before) + 0.5 * m * math.log(after)
@@ -374,13 +370,13 @@ def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
 @kernels.log_bayes_factor.of(DiagonalData)
 @njit(cache=True, nogil=True)
 def _log_bayes_factor(data, statistics, posterior, label_0, label_1):
-    union, result = len(posterior.log_marginals) - 1, 0.0  # an entry without a label
+    union, result, pools = len(posterior.log_marginals) - 1, 0.0, (0, len(data.scatter))  # an entry without a label
     for label in (label_0, label_1):
         if np.isnan(posterior.log_marginals[label]):
-            posterior.log_marginals[label] = log_marginal(data, statistics.observed[label], posterior, label)
+            posterior.log_marginals[label] = log_marginal(data, statistics.observed[label], posterior, label, *pools)
         result += posterior.log_marginals[label]
     observed = statistics.observed[label_0] + statistics.observed[label_1]
     sums = statistics.sums[label_0] + statistics.sums[label_1]
     squares = statistics.squares[label_0] + statistics.squares[label_1]
     fill_posterior(data, observed, sums, squares, posterior, union)
-    return result - log_marginal(data, observed, posterior, union)
+    return result - log_marginal(data, observed, posterior, union, *pools)
