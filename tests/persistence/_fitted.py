@@ -24,7 +24,7 @@ from skmanifold import (
     emissions,
     samplers,
 )
-from skmanifold.emissions import Gaussian
+from skmanifold.emissions import Categorical, Gaussian
 from skmanifold.persistence._registry import _PRIVATE
 from skmanifold.samplers import ESCA, SCIR, PolynomialDecay
 
@@ -89,6 +89,7 @@ def _cases():
         "sparse": (StochasticLDA(3, **SHORT), sp.csr_array(COUNTS), ("fit",)),
         "approximate": (StochasticLDA(3, sampler=ESCA(counter="approximate"), **SHORT), COUNTS, ("fit",)),
         "codes": (DPCategoricalMixture("categorical", init=3, **SHORT), CODES, ("fit",)),
+        "unknown-priors": (DPMixture(Categorical(None), init=3, **SHORT), CODES, ("fit",)),
         "other-weights": (
             DPCategoricalMixture("categorical", sampler="sgrld", weights_sampler="scir", init=3, **SHORT),
             CODES,

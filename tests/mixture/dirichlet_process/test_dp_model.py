@@ -126,7 +126,7 @@ def test_counts_stay_those_of_the_labels_over_many_steps(kind):
         for _ in range(60):
             state = sampler.step(model, state)
             counts = state.statistics
-            for mine, exact in zip(counts, recount(dense, state.latents, len(counts.sizes)), strict=True):
+            for mine, exact in zip(counts[:2], recount(dense, state.latents, len(counts.sizes)), strict=True):
                 np.testing.assert_array_equal(mine, exact)
             np.testing.assert_allclose(state.log_density, slow_log_joint(dense, table, state, 12.0))
             assert state.latents.dtype == np.int32
@@ -159,7 +159,7 @@ def test_counts_are_kept_when_components_get_other_labels():
     places = np.full(len(model.count(labels).sizes), -1, np.int32)
     places[[1, 4, 5]] = 70, 0, 4
     after = with_labels(model.count(labels), places)
-    for mine, exact in zip(after, recount(dense, places[labels], len(after.sizes)), strict=True):
+    for mine, exact in zip(after[:2], recount(dense, places[labels], len(after.sizes)), strict=True):
         np.testing.assert_array_equal(mine, exact)
 
 
