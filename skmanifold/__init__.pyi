@@ -10,6 +10,7 @@ from .inference import Draws as Draws
 from .inference import distributed as distributed
 from .inference import sample as sample
 from .inference import tune_step_size as tune_step_size
+from .mixture import CrossCat as CrossCat
 from .mixture import DPCategoricalMixture as DPCategoricalMixture
 from .mixture import DPMixture as DPMixture
 from .mixture import ExponentialFamilyMixture as ExponentialFamilyMixture

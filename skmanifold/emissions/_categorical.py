@@ -55,8 +55,8 @@ class CategoricalFamily(CategoryFamily):
         return self
 
     def with_priors_of(self, columns: list[Any]) -> Any:
-        """The same family, since it learns no prior."""
-        return self
+        """These rows with the Dirichlet parameters of each column by itself."""
+        return self.with_prior(np.concatenate([each.prior for each in columns])) if columns else self
 
     def of_columns(self, columns: np.ndarray) -> Self:
         """The family, and the rows to which it is bound, of some columns."""

@@ -338,6 +338,10 @@ class CategoryCells(CellDistribution):
         """Mutual information of each column and the cluster."""
         return np.array([information_of_categories(weights, column).sum() for column in self.probabilities])
 
+    def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
+        """Log probabilities of codes."""
+        return np.log(self.probabilities[column].T)[values.astype(int)]
+
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
         """Add probabilities of the categories."""
         for column, of_column in zip(self.probabilities, out.probabilities, strict=True):
@@ -382,6 +386,13 @@ class JoinedCells(CellDistribution):
         """Probabilities of values of each block."""
         pairs = zip(self.parts, self.places, strict=True)
         return [(int(place[column]), *mass) for part, place in pairs for column, *mass in part.point_masses()]
+
+    def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
+        """Log densities of values of one column given each component."""
+        for part, place in zip(self.parts, self.places, strict=True):
+            if column in place:
+                return part.log_densities_of_column(int(np.searchsorted(place, column)), values)
+        raise IndexError(f"no block has the column {column}")
 
     def information(self, weights: np.ndarray) -> np.ndarray:
         """Mutual information of each column and the cluster."""

@@ -5,4 +5,5 @@ from ._imputation import Conditional as Conditional
 from ._imputer import MixtureImputer as MixtureImputer
 from ._subspace.classifier import SubspaceClassifier as SubspaceClassifier
 from ._subspace.estimator import SubspaceMixture as SubspaceMixture
+from ._views.estimator import CrossCat as CrossCat
 from ._von_mises_fisher import VonMisesFisherMixture as VonMisesFisherMixture

@@ -54,6 +54,8 @@ _PRIVATE = {
     "mixture._dirichlet_process.stochastic_slice": "Blocks Instantiated StochasticSliceState StreamState",
     "mixture._memberships": "ParameterDraw PartitionDraw Position",
     "mixture._subspace.family": "SubspaceFamily Subspaces",
+    "mixture._views.draws": "ViewDraw ViewsDraw",
+    "mixture._views.inference": "ViewEstimate",
     "numerics.block_sums": "BlockSums",
     "random._log_gamma_ziggurat": "GammaTables",
     "samplers._cir.lazy_cir_rows": "LazyRows RowPrior",

@@ -15,6 +15,7 @@ from ...utils._threads import Workers
 from .._dirichlet_process.fit_strategy import find_merges, find_typical_rows, point_estimate
 from .._memberships import draw_store, partition_draw
 from .draws import ViewDraw, ViewsDraw
+from .inference import ViewEstimate
 from .model import View, ViewModel
 from .proposals import Launch, compacted
 from .starts import learn_columns, launches_of
@@ -103,7 +104,7 @@ class ViewFit(FitStrategy):
         draws = [draw["_draw"] for chain in chains for draw in chain.draws if "_draw" in draw]
         best = chains[best_chain(chains)].state
         last, self.numbers = draw_of(best.statistics), best.latents
-        return {**self.known, "_draws": draws or [last], "_estimate": last, "_views": None}
+        return {**self.known, "_draws": draws or [last], "_estimate": last, "_views": ()}
 
     def finish(self, fitted: dict[str, Any], model: ViewModel, workers: Workers) -> dict[str, Any]:
         """The partition of columns nearest to all draws, and of the rows in each of its views, with clusters."""
@@ -116,14 +117,11 @@ class ViewFit(FitStrategy):
         groups = sorted((np.flatnonzero(labels == v) for v in range(labels.max() + 1)), key=lambda own: -len(own))
         has_draws = bool(len(drawn))
         found = [self._view_of(columns, fitted, model, has_draws, workers) for columns in groups]
-        return {
-            "_estimate": ViewsDraw(tuple(ViewDraw(own["columns"], own["labels"], own["_estimate"]) for own in found)),
-            "_views": found,
-        }
+        return {"_estimate": ViewsDraw(tuple(ViewDraw(*own[:3]) for own in found)), "_views": tuple(found)}
 
     def _view_of(
         self, columns: np.ndarray, fitted: dict[str, Any], model: ViewModel, has_draws: bool, workers: Workers
-    ) -> dict[str, Any]:
+    ) -> ViewEstimate:
         """The partition of the rows for columns of the estimate, and clusters of its components.
 
         Each draw has a partition of its own: that of the view with the most of these columns.
@@ -145,13 +143,7 @@ class ViewFit(FitStrategy):
         labels, estimate = of_rows["component_labels_"], of_rows["_estimate"]
         typical = find_typical_rows(estimate, own, labels, workers)
         merged = find_merges(of_rows, typical, None, rows, workers) if has_draws else {"_merges": None}
-        return {
-            "columns": columns,
-            "labels": labels.astype(np.int32),
-            "_estimate": estimate,
-            "_merges": merged["_merges"],
-            "_typical_rows": typical,
-        }
+        return ViewEstimate(columns, labels.astype(np.int32), estimate, merged["_merges"], typical)
 
 
 def draw_of(views: list[View]) -> ViewsDraw:

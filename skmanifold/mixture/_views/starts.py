@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -41,6 +41,19 @@ def learn_columns(
 def launches_of(clusters: Any, labels: list[np.ndarray]) -> list[Launch]:
     """The launch of each column from its partition."""
     return [Launch.of_labels(clusters.of_columns(np.array([j])), own) for j, own in enumerate(labels)]
+
+
+class StartOfViews(NamedTuple):
+    """Initial views of columns as a function of the key of a chain: given labels, or dependent columns of cells."""
+
+    cells: np.ndarray | None
+    labels: np.ndarray | None
+
+    def __call__(self, key: np.uint64) -> np.ndarray:
+        if self.labels is not None:
+            return self.labels
+        assert self.cells is not None
+        return dependent_columns(self.cells, key)
 
 
 def dependent_columns(cells: np.ndarray, key: np.uint64) -> np.ndarray:
