@@ -97,6 +97,14 @@ def codes_of(column):
     return column.cat.codes.to_numpy(int), len(column.cat.categories)
 
 
+def indicators_of(column):
+    """One indicator for each category, one for a binary column; NaN where missing."""
+    codes, n = codes_of(column)
+    indicators = (codes[:, np.newaxis] == np.arange(n)).astype(float)
+    indicators[codes < 0] = np.nan
+    return indicators[:, 1:] if n == 2 else indicators
+
+
 def removed(table, share, seed):
     """The table without some cells, and which were removed of those that were there."""
     holes = np.random.default_rng(seed).random(table.shape) < share
@@ -161,10 +169,7 @@ def by_indicators(make, incomplete, seed):
         if is_number(column):
             parts.append(((column - column.mean()) / column.std(ddof=0)).to_numpy()[:, np.newaxis])
         else:
-            codes, n = codes_of(column)
-            indicators = (codes[:, np.newaxis] == np.arange(n)).astype(float)
-            indicators[codes < 0] = np.nan
-            parts.append(indicators[:, 1:] if n == 2 else indicators)
+            parts.append(indicators_of(column))
         groups += [len(parts)] * parts[-1].shape[1]
     cells = np.concatenate(parts, axis=1)
     least, most = np.nanmin(cells, axis=0), np.nanmax(cells, axis=0)

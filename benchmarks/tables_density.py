@@ -94,14 +94,18 @@ class HeldOut(NamedTuple):
     points: list
 
 
+def split_rows(n_rows, rng):
+    """Rows of the training part and of the held-out part."""
+    return np.split(rng.permutation(n_rows), [int(0.8 * n_rows)])
+
+
 def splits(table, seeds):
     """The seed, the training part and the held-out part."""
     numbers = [name for name in table if is_number(table[name])]
     widths = np.array([cell_width(table[name].to_numpy()) for name in numbers])
     for seed in seeds:
         rng = np.random.default_rng(seed)
-        train, test = np.split(rng.permutation(len(table)), [int(0.8 * len(table))])
-        train, test = (table.iloc[rows].reset_index(drop=True) for rows in (train, test))
+        train, test = (table.iloc[rows].reset_index(drop=True) for rows in split_rows(len(table), rng))
         for name in table.columns.difference(numbers):  # categories of the training part alone
             known = sorted(train[name].dropna().unique())
             train[name] = pd.Categorical(train[name], known)
@@ -131,14 +135,16 @@ def dp(form, train, seed):
     return mean_over_points(DPMixture(emission, random_state=seed).fit(train).score_samples)
 
 
+def coded(table):
+    """Categories replaced by their codes, NaN where missing."""
+    return table.apply(
+        lambda column: column if is_number(column) else column.cat.codes.astype(float).where(column.notna())
+    )
+
+
 def stepmix(train, seed):
     from stepmix import StepMix
     from stepmix.utils import get_mixed_descriptor
-
-    def coded(table):
-        return table.apply(
-            lambda column: column if is_number(column) else column.cat.codes.astype(float).where(column.notna())
-        )
 
     kinds = {"continuous_nan": [], "categorical_nan": []}
     for name in train:
@@ -167,10 +173,18 @@ def stepmix(train, seed):
     return score
 
 
-def lace(train, seed):
-    from lace import Engine
+class Lace:
+    """Sixteen states of lace after these updates, fitted to a table."""
 
+    def __init__(self, train, seed, n_updates=1000):
+        from lace import Engine
+
+        self.engine = Engine.from_df(self.plain(train).rename_axis("id"), n_states=16, rng_seed=seed)
+        self.engine.update(n_updates, quiet=True)
+
+    @staticmethod
     def plain(table):
+        """Categories as texts."""
         texts = {
             name: table[name].astype(object).map(str, na_action="ignore")
             for name in table
@@ -178,17 +192,17 @@ def lace(train, seed):
         }
         return table.assign(**texts)
 
-    engine = Engine.from_df(plain(train).rename_axis("id"), n_states=16, rng_seed=seed)
-    engine.update(1000, quiet=True)
-
-    def score_samples(table):
-        table, out, seen = plain(table), np.zeros(len(table)), table.notna().to_numpy()
+    def score_samples(self, table):
+        table, out, seen = self.plain(table), np.zeros(len(table)), table.notna().to_numpy()
         for pattern in np.unique(seen, axis=0):
             rows = np.flatnonzero((seen == pattern).all(axis=1))
-            out[rows] = np.asarray(engine.logp(table.iloc[rows, np.flatnonzero(pattern)].reset_index(drop=True)))
+            values = table.iloc[rows, np.flatnonzero(pattern)].reset_index(drop=True)
+            out[rows] = np.asarray(self.engine.logp(values))
         return out
 
-    return mean_over_points(score_samples)
+
+def lace(train, seed):
+    return mean_over_points(Lace(train, seed).score_samples)
 
 
 METHODS = {
