@@ -34,10 +34,13 @@ class CategoricalFamily(CategoryFamily):
     column_start: Annotated[np.ndarray, Pointer("n_dimensions", "n_categories")]
     prior: Annotated[np.ndarray, Array("float64", "n_categories", above=0, high=MOST_COUNTED)]
 
-    def _disagreement(self, sizes: Sizes) -> str | None:
-        return "has a column without categories" if (np.diff(self.column_start) < 1).any() else None
-
     draws_prior: Lacking[bool] = False  # whether chains draw the pseudo-counts
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        if (np.diff(self.column_start) < 1).any():
+            return "has a column without categories"
+        is_same = (self.prior == self._spread(self.prior[self.column_start[:-1]])).all()
+        return None if is_same else "has a column with several pseudo-counts"
 
     def __init__(self, prior: float | np.ndarray, column_start: np.ndarray, n_components: int) -> None:
         self.column_start = column_start
@@ -171,11 +174,11 @@ class Categorical(WeighableEmission):
     An unknown `category_prior` is different for each column: one of 41 values between 0.01 and 10 with equal ratios,
     whose prior probabilities are in proportion to the density of a normal distribution of their logarithms, with the
     median 0.5 and the standard deviation 1. Columns whose categories separate the components have small values.
-    :class:`~skmanifold.DPMixture` and :class:`~skmanifold.DPCategoricalMixture` learn the values before sampling, as
-    those given partitions that are most probable. They are the start of chains that draw them in each pass, exactly,
-    with the probabilities of the categories integrated out; ``posterior_["category_prior"]`` has the draws. With
-    ``hyperparameters="learn"`` they are fixed. :class:`~skmanifold.ExponentialFamilyMixture` does not learn them, and
-    uses the median.
+    :class:`~skmanifold.DPMixture` learns the values before sampling: those that are most probable given partitions of a
+    sample of the rows. Then each pass draws them from their exact distribution given the partition, with the
+    probabilities of the categories integrated out, unless ``hyperparameters="learn"``;
+    ``posterior_["category_prior"]`` has the draws. :class:`~skmanifold.DPCategoricalMixture` draws them too, and its
+    chains start from the median. :class:`~skmanifold.ExponentialFamilyMixture` uses the median.
 
     Admixtures do not accept this emission. `DPCategoricalMixture` also has the parameters `min_categories` and
     `handle_unknown`. Set them there or in the emission, not in both.

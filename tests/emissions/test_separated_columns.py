@@ -91,11 +91,11 @@ def test_without_columns_all_densities_are_one(name):
 
 KINDS = [
     ("bits", Bernoulli(), [0, 1]),
-    ("codes", Categorical(min_categories=3), [2, 3]),
+    ("codes", Categorical(None, min_categories=3), [2, 3]),
     ("events", Poisson(1.0), [4]),
     ("visits", NegativeBinomial(), [5, 6]),
     ("heights", Gaussian("diag"), [7, 8]),
-    ("sums", Spikes(spikes=[[0.0]]), [9]),
+    ("sums", Spikes(spikes=[[0.0]], cell_widths=[0.1]), [9]),
 ]
 
 
@@ -131,7 +131,18 @@ def test_blocks_keep_their_order_and_columns_their_places():
     assert type(clusters.data) is type(whole.data)
     places = dict(zip(clusters.names.tolist(), map(list, clusters.places), strict=True))
     assert places == {"bits": [0], "codes": [1], "events": [], "visits": [2, 3], "heights": [], "sums": [4]}
-    np.testing.assert_array_equal(clusters.rows.cells(), X[:, chosen])
+    is_spike = (np.arange(10) == 9) & (np.abs(X) < 0.05)
+    np.testing.assert_array_equal(clusters.rows.cells(), np.where(is_spike, 0.0, X)[:, chosen])
+
+
+def test_products_have_log_densities_of_each_column():
+    X = table()
+    clusters, labels = product(X), (np.arange(len(X)) % 3).astype(np.int32)
+    single = [clusters.of_columns(np.array([j])) for j in range(X.shape[1])]
+    expected = [own.log_marginal(counted(own, labels)) for own in single]
+    found = clusters.log_marginals_of_columns(counted(clusters, labels))
+    np.testing.assert_allclose(found, expected, **CLOSE)
+    assert sum(expected) == pytest.approx(clusters.log_marginal(counted(clusters, labels)))
 
 
 def test_a_pass_does_not_depend_on_blocks_without_columns():

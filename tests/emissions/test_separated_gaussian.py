@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from samplers._evidence import assert_agrees, summarize
 
+import skmanifold
 from skmanifold import DPMixture
 from skmanifold.emissions import Gaussian
 from skmanifold.emissions._abilities import SeparatesColumns
@@ -192,6 +193,7 @@ def test_no_columns_have_densities_of_zero(is_separated, is_drawn):
     statistics = counted(family)
     assert family.log_marginal(statistics) == 0.0
     assert not predicted(family, statistics).any()
+    assert not family.spread_labels(3, KEY).any()
     again, _ = family.with_learned_transform(LABELS, statistics, FREE, ONE)
     again = again.with_learned_prior(statistics, FREE) if is_separated else again
     assert again.with_drawn_hyperparameters(KEY).separated().n_features == 0
@@ -221,7 +223,6 @@ def test_only_families_of_variances_can_be_separated():
 
 
 def test_saved_priors_of_columns_are_checked():
-    family = bound("exact", is_drawn=True)
     family = Gaussian("diag", np.zeros(2), 0.1, [1.0, 0.8], 6.0).prior_family(2, 3, 0).separated()
     sizes = {"n_dimensions": 2}
     check(type(family), family, "family", dict(sizes))
@@ -237,3 +238,15 @@ def test_saved_priors_of_columns_are_checked():
         family.prior = prior._replace(**change)
         with pytest.raises(Unsatisfied):
             check(type(family), family, "family", dict(sizes))
+
+
+def test_saved_families_have_the_numbers_of_their_columns(tmp_path):
+    X = rows_of("missing", 60)
+    mixture = DPMixture(Gaussian("diag"), hyperparameters="learn", max_iter=10, random_state=0).fit(X)
+    before, family = mixture.score_samples(X), mixture._family.separated()
+    degrees = family.prior.degrees * np.array([1.0, 2.0, 3.0])
+    family.prior, mixture._family = family.prior._replace(degrees=degrees), family
+    scores = mixture.score_samples(X)
+    assert np.abs(scores - before).max() > 0.01
+    mixture.save(tmp_path / "mixture")
+    np.testing.assert_array_equal(skmanifold.load(tmp_path / "mixture").score_samples(X), scores)

@@ -315,6 +315,8 @@ class GaussianFamily(LearnsNumbers):
 
     def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels by k-means of a random sample of the rows; the other rows have the nearest centre."""
+        if not self.n_features:
+            return np.zeros(self.n_rows, np.int32)
         n_sampled = min(max(_ROWS_OF_SEEDS * n_clusters, 1000), _MOST_ROWS_OF_SEEDS)
         return cluster_rows(self.rows.values, n_clusters, key, n_sampled=n_sampled)
 

@@ -206,19 +206,19 @@ def log_marginals_of_pools(data, statistics):
 @njit(cache=True, nogil=True)
 def log_marginal(data, observed, posteriors, c, first, stop):
     """Log density of the observed cells of a cluster in the pools `first` to `stop`."""
-    result, degrees, of_prior = 0.0, np.nan, 0.0
+    result, half, of_prior = 0.0, np.nan, 0.0
     n_last, log_gammas, n_of_feature, kappa, log_share = 0, 0.0, 0, 0.0, 0.0
     for g in range(first, stop):
         n = posteriors.pooled[c, g]
         if n == 0:
             continue
-        if data.degrees[g] != degrees:
-            n_last, degrees = 0, data.degrees[g]
-            of_prior = math.lgamma(0.5 * degrees)
+        if 0.5 * data.degrees[g] != half:
+            n_last, half = 0, 0.5 * data.degrees[g]
+            of_prior = math.lgamma(half)
         if n != n_last:  # features without missing cells have the same numbers
-            n_last, log_gammas = n, math.lgamma(0.5 * degrees + 0.5 * n) - of_prior - n * _HALF_LOG_PI
+            n_last, log_gammas = n, math.lgamma(half + 0.5 * n) - of_prior - n * _HALF_LOG_PI
         scatter = posteriors.scatters[c, g]
-        result += log_gammas - 0.5 * degrees * math.log(scatter / data.scatter[g]) - 0.5 * n * math.log(scatter)
+        result += log_gammas - half * math.log(scatter / data.scatter[g]) - 0.5 * n * math.log(scatter)
         for j in range(data.pool_start[g], data.pool_start[g + 1]):
             n = observed[j]
             if n != n_of_feature or data.mean_precision[j] != kappa:

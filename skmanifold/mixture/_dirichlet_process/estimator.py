@@ -217,13 +217,13 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     :class:`~skmanifold.emissions.Gaussian` that are None are learned before sampling, by maximum marginal likelihood
     given partitions of a random sample of at most 20,000 rows (100,000 for full covariances of 32 columns or more,
     which start from one number of seeds); of those from several numbers of seeds, a few passes and merges, the one with
-    the highest estimated evidence is used. So are dispersions of :class:`~skmanifold.emissions.NegativeBinomial`, and
-    transforms of columns. By default these numbers are then drawn in each pass, from their posterior given the
-    partition; ``posterior_`` contains them if the emission is not in a block of
-    :class:`~skmanifold.emissions.Columns`, and the emission documents their prior. With ``hyperparameters="learn"``
-    they are fixed. This is empirical Bayes: the rows are used twice, so that intervals are too narrow, most of all with
-    few rows. In simulations with three components and 30 rows, 90% intervals of variances covered 63% of the true ones
-    with learned hyperparameters of wider priors, and 86% with drawn ones.
+    the highest estimated evidence is used. So are dispersions of :class:`~skmanifold.emissions.NegativeBinomial`, the
+    `category_prior` of :class:`~skmanifold.emissions.Categorical` if it is None, and transforms of columns. By default
+    these numbers are then drawn in each pass, from their posterior given the partition; ``posterior_`` contains them if
+    the emission is not in a block of :class:`~skmanifold.emissions.Columns`, and the emission documents their prior.
+    With ``hyperparameters="learn"`` they are fixed. This is empirical Bayes: the rows are used twice, so that intervals
+    are too narrow, most of all with few rows. In simulations with three components and 30 rows, 90% intervals of
+    variances covered 63% of the true ones with learned hyperparameters of wider priors, and 86% with drawn ones.
 
     The density of a cluster of equal rows has no bound. Therefore numbers on a grid (rounded, also before
     standardising) stand for unknown numbers within the cells of the grid, which are drawn in each pass, see
