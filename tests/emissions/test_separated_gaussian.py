@@ -195,7 +195,10 @@ def test_no_columns_have_densities_of_zero(is_separated, is_drawn):
     assert not predicted(family, statistics).any()
     assert not family.spread_labels(3, KEY).any()
     again, _ = family.with_learned_transform(LABELS, statistics, FREE, ONE)
-    again = again.with_learned_prior(statistics, FREE) if is_separated else again
+    again = again.with_learned_prior(statistics, FREE)
+    for i in range(8):
+        statistics = family.redraw_hyperparameters(LABELS, statistics, subkey(KEY, i), ONE)
+    assert np.isfinite(family.log_hyperprior(statistics))
     assert again.with_drawn_hyperparameters(KEY).separated().n_features == 0
     assert again.with_prior_of(family).n_features == 0
     assert family.cell_attributes(statistics)["components_"].shape == (len(statistics.sizes), 0)
@@ -250,3 +253,16 @@ def test_saved_families_have_the_numbers_of_their_columns(tmp_path):
     assert np.abs(scores - before).max() > 0.01
     mixture.save(tmp_path / "mixture")
     np.testing.assert_array_equal(skmanifold.load(tmp_path / "mixture").score_samples(X), scores)
+
+
+@pytest.mark.parametrize("is_separated", [False, True])
+def test_sums_stay_in_the_same_units_when_powers_are_drawn(is_separated, monkeypatch):
+    monkeypatch.setattr(learned, "_SHARE_OF_POWERS", 0.5)
+    family = bound("bent", is_separated=is_separated)
+    prior = family.prior._replace(covariance=300.0 * family.prior.covariance)
+    family = family.with_prior(prior).with_hyperprior(FREE, family)
+    statistics = counted(family)
+    for i in range(6):
+        statistics = family.redraw_hyperparameters(LABELS, statistics, subkey(KEY, i), ONE)
+        again = counted(family, hyperparameters=statistics.hyperparameters)
+        np.testing.assert_allclose(statistics.sums, again.sums, rtol=1e-9, atol=1e-9)

@@ -152,8 +152,8 @@ class DiagonalFamily(GaussianFamily):
         """The rows together with the prior, as Dirichlet process mixtures use them."""
         self._check_proper(self._is_definite())
         rows = self._no_rows() if rows is None else self.transformed(rows)
-        # Powers of two change no digit of the rows.
-        scales = np.exp2(np.round(np.log2(self.prior.covariance) / 2.0))
+        # Powers of two change no digit of the rows. Sums stay in the same units if rows are transformed again.
+        scales = self.scales if hasattr(self, "data") else np.exp2(np.round(np.log2(self.prior.covariance) / 2.0))
         scaled = copy(self)
         scaled.scales = np.array(np.broadcast_to(scales, self.n_features))
         with np.errstate(over="ignore"):
@@ -440,16 +440,14 @@ class DiagonalFamily(GaussianFamily):
 
     def with_learned_prior(self, statistics: DiagonalSums, free: Any) -> Any:
         """These rows with the most probable prior, or that of each column, given a partition."""
-        if not self.is_separated:
-            return super().with_learned_prior(statistics, free)
+        if not (self.is_separated and self.n_features):
+            return super().with_learned_prior(statistics, free) if self.n_features else self
         priors = []
         for j in range(self.n_features):
             column = self.of_columns(np.array([j]))
             priors.append(
                 column._with_numbers(column.prior.shared()).with_learned_prior(statistics.of_column(j), free).prior
             )
-        if not priors:
-            return self
         return self.with_prior(NormalPrior._make(map(np.hstack, zip(*priors, strict=True))))
 
 

@@ -37,6 +37,7 @@ _POWERS = "transform"
 _MORE_ROWS = 2.0  # of the Wishart prior, above the number of columns
 _SHARE_OF_SHAPE = 0.5  # of the draws
 _LEAST_SHARE = 1e-6  # of what columns of V leave unexplained of each other, in prior covariances
+_LARGEST = np.finfo(np.float64).max
 _N_FIXED = 3  # numbers before the shape in a draw
 
 
@@ -319,7 +320,7 @@ class Hyperprior(NamedTuple):
         if is_separated:
             return _LEAST_SHARE / (shape * self.inverse)
         if shape.ndim == 1:
-            return _LEAST_SHARE / float((shape * self.inverse).min())
+            return _LEAST_SHARE / float((shape * self.inverse).min(initial=_LARGEST))
         unexplained = 1.0 / np.diagonal(np.linalg.inv(shape))  # by the other columns
         return _LEAST_SHARE / float((unexplained * np.diagonal(self.inverse)).min())
 
