@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from scipy.special import entr, softmax
 
+from ...emissions._bound_rows import StartEffort
 from ...emissions._family import Family
 from ...emissions._statistics import by_size, occupied, selected
 from ...metrics._partitions import compact_labels
@@ -139,14 +140,17 @@ def find_clusters(
     free: tuple[str, ...],
     key: np.uint64,
     workers: Workers,
+    effort: StartEffort | None = None,
 ) -> Found:
     """The `Found` clusters of highest evidence from up to `n_clusters` seeds, and the values of `free` hyperparameters.
+
+    The effort is that of the family, unless it is given.
 
     They are numbered by their sizes: if several starts find the same partition, rounding errors choose one of them,
     and the fit should not depend on that.
     """
     clusters = clusters if searched is None else clusters.subset(searched)
-    effort, most = clusters.start_effort(), min(n_clusters, clusters.n_rows)
+    effort, most = effort or clusters.start_effort(), min(n_clusters, clusters.n_rows)
     found = []
     for n in (most, *(n for n in effort.fewer_seeds if n < most)):
         labels = clusters.spread_labels(n, subkey(key, Purpose.CENTRES, n))

@@ -9,13 +9,14 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from scipy.special import chdtrc, xlogy
 
+from ...emissions._bound_rows import StartEffort
 from ...random._keys import Purpose, subkey
 from ...random._variates import some_rows
 from ...utils._threads import ONE, Workers
 from .._dirichlet_process.starts import find_clusters, labels_of_all
 from .proposals import Launch
 
-_N_SEEDS = 8  # of clusters of a column by itself
+_N_SEEDS, _EFFORT = 8, StartEffort(fewer_seeds=(3, 1), n_rounds=2)  # to find clusters of a column by itself
 _MOST_ROWS = 5000  # in which dependences of columns are sought
 _MOST_LEVELS = 5  # of a column
 _LEAST_LOG = -300.0  # log of a p-value
@@ -29,7 +30,7 @@ def learn_columns(
 
     def learned(j: int) -> tuple[Any, np.ndarray]:
         column = clusters.of_columns(np.array([j]))
-        found = find_clusters(column, searched, _N_SEEDS, free, subkey(key, Purpose.START, j), ONE)
+        found = find_clusters(column, searched, _N_SEEDS, free, subkey(key, Purpose.START, j), ONE, _EFFORT)
         if searched is None:
             return found.clusters, found.labels
         return found.clusters, labels_of_all(column.with_prior_of(found.clusters), found, ONE)
