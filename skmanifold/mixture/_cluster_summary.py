@@ -110,7 +110,15 @@ class SummarizesClusters(MixtureInference):
         rows = getattr(self, "typical_rows_", None)  # not before the end of a fit
         names, columns = column_names(self, self.n_features_in_, feature_names), np.arange(self.n_features_in_)
         return summarized(
-            self, clusters, sizes, rows, self._weights_in_clusters(), self._estimate.columns, self._family, names, columns
+            self,
+            clusters,
+            sizes,
+            rows,
+            self._weights_in_clusters(),
+            self._estimate.columns,
+            self._family,
+            names,
+            columns,
         )
 
 

@@ -263,4 +263,3 @@ def _separable(emission: BaseEmission) -> BaseEmission:
     if isinstance(emission, Gaussian):
         return clone(emission).set_params(covariance_type="diag")
     return clone(emission).set_params(category_prior=None) if isinstance(emission, Categorical) else emission
-

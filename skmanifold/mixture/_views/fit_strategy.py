@@ -18,7 +18,7 @@ from .draws import ViewDraw, ViewsDraw
 from .inference import ViewEstimate
 from .model import View, ViewModel
 from .proposals import Launch, compacted
-from .starts import learn_columns, launches_of
+from .starts import launches_of, learn_columns
 
 _MAX_PARTITIONS = 200  # of columns, that the estimate is compared with
 _MOST_DRAWS = 50  # of the rows in a view of the estimate
@@ -154,5 +154,3 @@ def draw_of(views: list[View]) -> ViewsDraw:
         order = np.argsort(np.argsort(-np.bincount(labels), kind="stable")).astype(np.int32)
         found.append(ViewDraw(view.columns, order[labels], partition_draw(view.statistics, float(view.concentration))))
     return ViewsDraw(tuple(found))
-
-

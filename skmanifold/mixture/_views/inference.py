@@ -19,8 +19,8 @@ from ...inference._draws import Draws, to_tree
 from ...random._keys import Purpose, root_key, subkey
 from ...topics.top_words import column_names
 from ...utils._conditions import Array, Sizes, index
-from ...utils._declared import Lacking, Saved
-from ...utils._threads import Workers, limit_threads, split_range
+from ...utils._declared import Saved
+from ...utils._threads import Workers, limit_threads
 from ...utils._typing import MatrixLike, RandomStateLike
 from .._cluster_summary import ClusterSummary, summarized
 from .._imputation import ImputesCells
@@ -82,6 +82,9 @@ class ViewInference(ImputesCells):
         if not self._draws or not self._views:
             return "has no draws"
         return super()._disagreement(sizes)
+
+    def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
+        raise AttributeError(f"{type(self).__name__} has other components in each view; see cluster_summary.")
 
     def _family_rows(self, rows: Any) -> Any:
         return self._family.clusters(rows)
@@ -302,7 +305,9 @@ class ViewInference(ImputesCells):
         np.fill_diagonal(total, np.nan)
         return pd.DataFrame(total / len(draws), index=names, columns=names)
 
-    def row_similarity(self, X: MatrixLike | None = None, Y: MatrixLike | None = None, columns: Any = None) -> np.ndarray:
+    def row_similarity(
+        self, X: MatrixLike | None = None, Y: MatrixLike | None = None, columns: Any = None
+    ) -> np.ndarray:
         """Posterior probabilities that two rows are in the same component, averaged over columns.
 
         Rows are assigned to the components of each view; a column counts with those of its view.
@@ -346,7 +351,9 @@ class ViewInference(ImputesCells):
                         shares = [np.eye(K)[view.labels]]
                     else:
                         given = [own for own in of_rows if own is not None]
-                        shares = [shares_and_log_density(view.rows, view.family(own), K + 1, workers)[0] for own in given]
+                        shares = [
+                            shares_and_log_density(view.rows, view.family(own), K + 1, workers)[0] for own in given
+                        ]
                         shares = [own[:, :K] for own in shares]  # a new component has no other row
                     total += weight * (shares[0] @ shares[-1].T)
         total /= len(self._draws) * len(chosen)

@@ -145,7 +145,9 @@ class ViewModel:
 
     def given(self, numbers: ColumnNumbers) -> Any:
         """The family of all columns with these numbers."""
-        return self.clusters.given(self.with_numbers(self.clusters.no_statistics(1), numbers, np.arange(self.n_columns)))
+        return self.clusters.given(
+            self.with_numbers(self.clusters.no_statistics(1), numbers, np.arange(self.n_columns))
+        )
 
     # Views
 

@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import expit, gammaln, logsumexp
+from scipy.special import expit, gammaln
 
 from ...random._keys import Purpose, subkey, uniform
 from ...utils._threads import ONE
@@ -204,4 +204,3 @@ def _launch(
     labels, log_scan = scanned(own, Launch.of_labels(own, first), subkey(key, Purpose.LABELS))
     labels = first if log_scan == -math.inf else labels
     return Launch.of_labels(own, labels), log_marginals(of_both, labels)
-
