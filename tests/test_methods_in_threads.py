@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, is_classifier
 
 import skmanifold
 from skmanifold import SubspaceMixture
-from skmanifold.mixture._imputation import Conditional
+from skmanifold.mixture import Conditional
 from skmanifold.models import IncompatibleError
 
 FITTED = [name for name, (_, _, steps) in CASES.items() if steps]

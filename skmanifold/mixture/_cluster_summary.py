@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -130,7 +130,7 @@ def summarized(
     weights: np.ndarray,
     cells_of: Callable[[Any], Any],
     family: Any,
-    names: Sequence[Any],
+    names: Any,
     columns: np.ndarray,
 ) -> ClusterSummary:
     """The summary of clusters with these numbers, of some columns of a mixture, with their names and family."""

@@ -146,7 +146,7 @@ class ViewInference(ImputesCells):
     def _n_features_out(self) -> int:
         return int(self.n_components_.sum())
 
-    def predict_proba(self, X: MatrixLike) -> list[np.ndarray]:
+    def predict_proba(self, X: MatrixLike) -> Any:
         """Posterior probabilities of the clusters of each view, given each row and the point partition.
 
         Parameters
@@ -334,7 +334,7 @@ class ViewInference(ImputesCells):
         if X is None and Y is not None:
             raise ValueError("row_similarity with Y needs X too.")
         chosen = np.arange(self.n_features_in_) if columns is None else self._chosen_columns("row_similarity", columns)
-        of_rows = [None if each is None else self._family_rows(self._read(each)) for each in (X, Y)]
+        of_rows: list[Any] = [None if each is None else self._family_rows(self._read(each)) for each in (X, Y)]
         n = len(self._views[0].labels) if X is None else of_rows[0].n_rows
         m = n if Y is None else of_rows[1].n_rows
         if 8 * n * m > _MAX_DENSE_BYTES:
@@ -405,7 +405,9 @@ class ViewInference(ImputesCells):
 
     # New rows
 
-    def sample(self, n_samples: int = 1, given: Any = None, random_state: RandomStateLike = None) -> Any:
+    def sample(  # type: ignore[override]
+        self, n_samples: int = 1, given: Any = None, random_state: RandomStateLike = None
+    ) -> Any:
         """Draw rows, or the other cells of rows in which some columns are given.
 
         Each row has a random draw of views, a component in each view, and cells from the predictive distribution.

@@ -202,7 +202,7 @@ class ViewModel:
 
     def row_model(self, clusters: Any) -> DPModel:
         """The mixture of the rows in some columns."""
-        size = self.batch_size
+        size: Any = self.batch_size
         if size == "auto":
             few = self.n_rows <= _FEW_ROWS
             size = None if few else max(clusters.rows_of_batch(), self.n_rows // _MOST_BATCHES)

@@ -102,11 +102,11 @@ def move_columns(
         if new != own:
             changed |= {int(own), new}
     out = []
-    for v in np.flatnonzero(sizes):
-        if v in changed:
-            out.append(model.view(np.flatnonzero(where == v), *partitions[v], numbers))
+    for at in np.flatnonzero(sizes).tolist():
+        if at in changed:
+            out.append(model.view(np.flatnonzero(where == at), *partitions[at], numbers))
         else:
-            out.append(views[v])
+            out.append(views[at])
     return sorted(out, key=lambda view: view.columns[0])
 
 
