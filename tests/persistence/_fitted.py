@@ -197,6 +197,6 @@ def answers(estimator, X):
     of_rows = {}
     for name in methods:
         if hasattr(estimator, name):
-            arguments = (X, CLASSES) if name == "score" and isinstance(estimator, SubspaceClassifier) else (X,)
+            arguments = (X, *targets_of(estimator)) if name == "score" else (X,)
             of_rows[name] = getattr(estimator, name)(*arguments)
     return of_rows
