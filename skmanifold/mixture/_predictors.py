@@ -148,8 +148,8 @@ class MixtureClassifier(ClassifierMixin, _TargetPredictor):
     classes_ : ndarray of shape (n_classes,)
         Class labels, ascending.
     estimator_ : estimator instance
-        The fitted mixture. The class is its last column, ``"target"`` if X has names and none is this, with numbers
-        that are indices into ``classes_``.
+        The fitted mixture. The class is its last column, ``"target"`` if X has names and none is this. Its categories
+        are texts with indices into ``classes_``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
