@@ -34,6 +34,7 @@ CASES = {
     "ExponentialFamilyAdmixture": ({"n_components": 3}, COUNTS),
     "DPCategoricalMixture": ({"emission": "categorical"}, CODES),
     "DPMixture": ({}, POINTS),
+    "CrossCat": ({}, POINTS),
     "ExponentialFamilyMixture": ({"n_components": 3}, POINTS),
     "ExponentialFamilyMixture of codes": ({"n_components": 3, "emission": "categorical"}, CODES),
     "VonMisesFisherMixture": ({"n_components": 3}, DIRECTIONS),
@@ -52,7 +53,8 @@ def estimators() -> set[str]:
 
 def call(estimator: BaseEstimator, method: str, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """What a method returns for the data."""
-    return np.asarray(getattr(estimator, method)(X, y) if method == "score" else getattr(estimator, method)(X))
+    found = getattr(estimator, method)(X, y) if method == "score" else getattr(estimator, method)(X)
+    return np.hstack(found) if isinstance(found, list) else np.asarray(found)
 
 
 def try_estimator(name: str, folder: Path) -> list[str]:

@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from sklearn.base import clone
 
 from skmanifold import (
+    CrossCat,
     DPCategoricalMixture,
     DPMixture,
     ExponentialFamilyAdmixture,
@@ -66,6 +68,9 @@ CODES[3, 2] = np.nan
 VECTORS = RNG.normal(size=(60, 3))
 POINTS = RNG.normal(1.0, 1.0, (60, 3))
 CLASSES = np.arange(150) % 3
+TABLE = pd.DataFrame(np.where(RNG.random((150, 4)) < 0.1, np.nan, ROWS[:, :4].round(1)), columns=list("abcd"))
+TABLE["kind"] = np.array(["x", "y", None, "z"])[CODES[:, 0].astype(int)]
+TABLE["is"] = BITS[:, 5] > 0
 SHORT = {"max_iter": 10, "burn_in": 4, "thin": 1, "random_state": 0}
 SETTINGS: dict[type, tuple[dict[str, Any], Any]] = {
     StochasticLDA: ({"n_components": 7}, COUNTS),
@@ -75,6 +80,7 @@ SETTINGS: dict[type, tuple[dict[str, Any], Any]] = {
     SubspaceMixture: ({"n_components": 3}, ROWS),
     ExponentialFamilyMixture: ({"n_components": 3}, ROWS),
     ExponentialFamilyAdmixture: ({"n_components": 4}, COUNTS),
+    CrossCat: ({}, TABLE),
 }
 Case = tuple[str, Any, Any, tuple[str, ...]]
 

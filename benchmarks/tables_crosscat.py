@@ -255,7 +255,7 @@ def of_prediction(method, name, seed):
 def of_size(method, name, seed):
     tables, known = [], []
     for view, n_numbers in enumerate((4, 3)):
-        planted = PlantedTables(10, n_numbers, 2, 1, 0, n_categories=5, seed=view)
+        planted = PlantedTables(10, n_numbers, 2, 1, 0, n_categories=5, separation=3.0, seed=view)
         X, labels = planted.sample(N_ROWS, missing=0.2, seed=(seed, view))
         tables.append(planted.frame(X).add_prefix(f"view {view}, "))
         known.append(labels)

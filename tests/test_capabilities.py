@@ -25,6 +25,7 @@ NAMES = (
     "VonMisesFisherMixture",
     "DPCategoricalMixture",
     "DPMixture",
+    "CrossCat",
     "SubspaceMixture",
     "SubspaceClassifier",
     "ExponentialFamilyMixture",

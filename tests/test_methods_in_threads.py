@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, is_classifier
 
 import skmanifold
 from skmanifold import SubspaceMixture
-from skmanifold.mixture._imputation import Conditional
+from skmanifold.mixture import Conditional
 from skmanifold.models import IncompatibleError
 
 FITTED = [name for name, (_, _, steps) in CASES.items() if steps]
@@ -27,6 +27,7 @@ SHORT = {
     "DPCategoricalMixture-slice",
     "SubspaceMixture-gibbs",
     "ExponentialFamilyAdmixture-esca",
+    "CrossCat-view_slice",
     "directions",
     "classes",
     "imputer",
@@ -56,6 +57,7 @@ CALLS = {  # arguments of the calls of each method
     "bic": _rows,
     "cluster_summary": _nothing,
     "co_clustering": _nothing_or_rows,
+    "column_dependence": lambda estimator, X: [{}, {"return_errors": True}],
     "conditional": lambda estimator, X: [{"X": X, "columns": [0]}, {"X": X, "columns": [1, 2]}],
     "credible_intervals": _nothing,
     "get_feature_names_out": _nothing,
@@ -68,6 +70,7 @@ CALLS = {  # arguments of the calls of each method
     ],
     "merge_components": lambda estimator, X: [{}, {"clusters": 1}],
     "merge_topics": lambda estimator, X: [{"groups": [[0, 1]]}],
+    "mutual_information": lambda estimator, X: [{"random_state": 0}],
     "outlier_proba": _nothing_or_rows,
     "perplexity": _rows,
     "predict": _rows,
@@ -75,12 +78,14 @@ CALLS = {  # arguments of the calls of each method
     "predict_proba": _rows,
     "project": _rows,
     "remove_topics": lambda estimator, X: [{"topics": [0]}],
+    "row_similarity": lambda estimator, X: [{}, {"X": X}, {"X": X, "Y": X[:3], "columns": [0]}],
     "sample": lambda estimator, X: [{"n_samples": X.shape[0], "random_state": 0}],
     "sample_prior": lambda estimator, X: [{"n_samples": X.shape[0], "random_state": 0}],
     "save": _nothing,
     "score": lambda estimator, X: [{"X": X} | ({"y": CLASSES[: len(X)]} if is_classifier(estimator) else {})],
     "score_samples": _rows,
     "summary": _rows,
+    "surprisal": _rows,
     "to_arviz": _nothing,
     "to_fixed": _nothing,
     "to_html": lambda estimator, X: [{"X": X}],

@@ -93,6 +93,7 @@ _DATA: dict[str, Callable[[], Any]] = {
     "SubspaceMixture": _points,
     "SubspaceClassifier": _points,
     "MixtureImputer": _table,
+    "CrossCat": _table,
 }
 _OF_EMISSIONS: dict[str, Callable[[], Any]] = {
     "auto": _table,

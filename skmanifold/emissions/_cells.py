@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp, rel_entr
+from scipy.special import logsumexp, ndtr, rel_entr
 from scipy.stats import nbinom, norm, poisson
 
 from ..random._keys import fold_in_each, subkey
@@ -123,6 +123,35 @@ class CellDistribution(ColumnDistributions):
         """
         raise NotImplementedError
 
+    def distribution_function(self, column: int, values: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """Cumulative distribution function of a number given the observed cells of its row and the component.
+
+        Parameters
+        ----------
+        column : int
+        values : ndarray of shape (n_rows, n_columns)
+            Cells; NaN where missing, as the column is.
+
+        Returns
+        -------
+        function : callable
+            Of a number for each row, (n_rows,), to probabilities, (n_rows, K).
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no distribution functions.")
+
+    def has_counts(self, column: int) -> bool:
+        """Whether a column has whole numbers from 0.
+
+        Parameters
+        ----------
+        column : int
+
+        Returns
+        -------
+        has_counts : bool
+        """
+        return False
+
     def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
         """Rows with drawn cells where cells are missing.
 
@@ -219,12 +248,29 @@ class NormalCells(IndependentNumbers):
         fill_normal(fold_in_each(key, first_row + np.arange(len(values))), 0, out)
         return self.means[labels] + np.sqrt(self.variances)[labels] * out
 
+    def distribution_function(self, column: int, values: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """Normal distribution functions."""
+        means, variances = self._moments_given(column, values)
+        deviations = np.sqrt(variances)
+        return lambda x: ndtr((x[:, np.newaxis] - means) / deviations)
+
+    def _moments_given(self, column: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.means[:, column], self.variances[:, column]
+
     def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
         """Log normal densities."""
         return norm.logpdf(values[:, np.newaxis], self.means[:, column], np.sqrt(self.variances[:, column]))
 
 
-class CountCells(IndependentNumbers):
+class WholeNumbers(IndependentNumbers):
+    """Counts: base class."""
+
+    def has_counts(self, column: int) -> bool:
+        """All columns have counts."""
+        return True
+
+
+class CountCells(WholeNumbers):
     """Poisson counts, with means `rates`, (K, n_columns)."""
 
     kernel = fill_poisson
@@ -233,12 +279,16 @@ class CountCells(IndependentNumbers):
         super().__init__(rates, rates)
         self.tables = (self.means,)
 
+    def distribution_function(self, column: int, values: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """Poisson distribution functions."""
+        return lambda x: poisson.cdf(x[:, np.newaxis], self.means[:, column])
+
     def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
         """Log Poisson probabilities."""
         return poisson.logpmf(values[:, np.newaxis], self.means[:, column])
 
 
-class OverdispersedCells(IndependentNumbers):
+class OverdispersedCells(WholeNumbers):
     """Negative binomial counts: means, (K, n_columns), and variances ``means + dispersions * means**2``."""
 
     kernel = fill_negative_binomial
@@ -247,6 +297,11 @@ class OverdispersedCells(IndependentNumbers):
         super().__init__(means, means + dispersions * means**2)
         self.sizes = 1.0 / dispersions
         self.tables = self.means, self.sizes
+
+    def distribution_function(self, column: int, values: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """Negative binomial distribution functions."""
+        size, means = self.sizes[column], self.means[:, column]
+        return lambda x: nbinom.cdf(x[:, np.newaxis], size, size / (size + means))
 
     def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
         """Log negative binomial probabilities."""
@@ -263,6 +318,17 @@ class MatrixNormalCells(NormalCells):
         factors = np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(covariances)))
         self._of_factors = np.empty(factors.shape), np.empty(factors.shape)
         fill_columns_and_precisions(factors, *self._of_factors)
+
+    def _moments_given(self, column: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances given the observed cells, (n_rows, K), in each component alone."""
+        found = np.empty((2, len(values), len(self.means)))
+        for k in range(len(self.means)):
+            alone, own = np.zeros(found.shape[1:]), self.nothing(len(values))
+            alone[:, k] = 1.0
+            self.add_expected(values, alone, own)
+            found[:, :, k] = own.firsts[:, column], own.seconds[:, column]
+        means, squares = found
+        return means, squares - means**2
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
         """Add conditional expectations given the observed cells."""
@@ -290,6 +356,12 @@ class TransformedCells(IndependentNumbers):
         means, squares = transform.moments(cells.means, cells.variances)
         super().__init__(means, squares - means**2)
         self.cells, self.transform = cells, transform
+
+    def distribution_function(self, column: int, values: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """Distribution functions of the transforms, which are monotone."""
+        function = self.cells.distribution_function(column, self.transform.forward(values))
+        of_column = self.transform.take(slice(column, column + 1))
+        return lambda x: function(of_column.forward(x[:, np.newaxis])[:, 0])
 
     def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
         """Log densities of the transforms, with their derivatives."""
@@ -408,6 +480,22 @@ class JoinedCells(CellDistribution):
             for column, probabilities in zip(place, of_block.probabilities, strict=True):
                 if probabilities is not None:
                     out.probabilities[column] += probabilities
+
+    def distribution_function(self, column: int, values: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """Distribution functions of the block that has the column."""
+        part, place, own = self._block_of(column)
+        return part.distribution_function(own, np.ascontiguousarray(values[:, place]))
+
+    def has_counts(self, column: int) -> bool:
+        """Whether the block has counts there."""
+        part, _, own = self._block_of(column)
+        return part.has_counts(own)
+
+    def _block_of(self, column: int) -> tuple[Any, np.ndarray, int]:
+        """The part that has a column, its columns, and the index there."""
+        pairs = zip(self.parts, self.places, strict=True)
+        part, place = next(pair for pair in pairs if column in pair[1])
+        return part, place, int(np.flatnonzero(place == column)[0])
 
     def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
         """Rows with drawn cells of each block."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -135,6 +135,13 @@ class SpikedCells(IndependentNumbers):
         """Probabilities of the spikes."""
         pairs = enumerate(zip(self.spikes, self.indicators.probabilities, strict=True))
         return [(column, value, p[:, i]) for column, (own, p) in pairs for i, value in enumerate(own)]
+
+    def distribution_function(self, column: int, values: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """Distribution functions with steps at the spikes."""
+        numbers, _ = split_cells(values, self.spikes, self.widths)
+        of_numbers, own = self.numbers.distribution_function(column, numbers), self.spikes[column]
+        masses, others = self.indicators.probabilities[column][:, :-1], self.others[:, column]
+        return lambda x: others * of_numbers(x) + np.einsum("is,ks->ik", x[:, np.newaxis] >= own, masses)
 
     def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
         """Log probabilities of spikes, and log densities of other numbers."""

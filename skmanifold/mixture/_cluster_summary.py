@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -110,7 +110,15 @@ class SummarizesClusters(MixtureInference):
         rows = getattr(self, "typical_rows_", None)  # not before the end of a fit
         names, columns = column_names(self, self.n_features_in_, feature_names), np.arange(self.n_features_in_)
         return summarized(
-            self, clusters, sizes, rows, self._weights_in_clusters(), self._estimate.columns, self._family, names, columns
+            self,
+            clusters,
+            sizes,
+            rows,
+            self._weights_in_clusters(),
+            self._estimate.columns,
+            self._family,
+            names,
+            columns,
         )
 
 
@@ -122,7 +130,7 @@ def summarized(
     weights: np.ndarray,
     cells_of: Callable[[Any], Any],
     family: Any,
-    names: Sequence[Any],
+    names: Any,
     columns: np.ndarray,
 ) -> ClusterSummary:
     """The summary of clusters with these numbers, of some columns of a mixture, with their names and family."""

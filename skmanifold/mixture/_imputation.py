@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from numbers import Integral
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_scalar
@@ -21,129 +21,8 @@ from ..random._keys import Purpose, fold_in_each, root_key, subkey
 from ..utils._parameters import offers
 from ..utils._threads import Workers, limit_threads, split_range
 from ..utils._typing import MatrixLike, RandomStateLike
+from ._conditional import Conditional
 from ._inference import MixtureInference
-
-
-class ConditionalColumn(NamedTuple):
-    """Moments of a column in each row, and for categories their probabilities and values."""
-
-    first: np.ndarray
-    second: np.ndarray
-    probabilities: Any = None
-    categories: np.ndarray | None = None
-
-
-class Conditional:
-    """The distribution of some columns given the others, for each row; `conditional` of mixtures returns it.
-
-    Parameters
-    ----------
-    mixture : estimator instance
-        The fitted mixture.
-    columns : ndarray of int64
-        Indices of the columns.
-    expected : ExpectedCells
-        Conditional moments and probabilities.
-    rows : object
-        Rows of the emission, in which the cells of these columns are missing.
-
-    Attributes
-    ----------
-    columns : list of str or int
-        The columns, in the order in which methods return them.
-    """
-
-    def __init__(self, mixture: Any, columns: np.ndarray, expected: ExpectedCells, rows: Any) -> None:
-        names = getattr(mixture, "feature_names_in_", None)
-        self.columns = [int(column) if names is None else str(names[column]) for column in columns]
-        self._mixture, self._indices, self._rows = mixture, columns, rows
-        self._chosen = [_conditional_column(mixture, column, expected) for column in columns]
-
-    def mean(self) -> np.ndarray:
-        """Means of the columns.
-
-        Returns
-        -------
-        means : ndarray of shape (n_samples, n_chosen)
-            NaN for categories; for binary columns the probability of a one.
-        """
-        return np.stack([column.first for column in self._chosen], axis=1)
-
-    def variance(self) -> np.ndarray:
-        """Variances of the columns, over components, draws and rows within components.
-
-        Returns
-        -------
-        variances : ndarray of shape (n_samples, n_chosen)
-            NaN for categories.
-        """
-        return np.stack([np.maximum(column.second - column.first**2, 0.0) for column in self._chosen], axis=1)
-
-    def predict_proba(self) -> list[np.ndarray | None]:
-        """Probabilities of the categories of each column.
-
-        Returns
-        -------
-        probabilities : list of ndarray of shape (n_samples, n_categories) or None
-            Rows sum to 1; None for numbers. ``categories`` has the names.
-        """
-        return [column.probabilities for column in self._chosen]
-
-    @property
-    def categories(self) -> list[np.ndarray | None]:
-        """Categories of each column; None for numbers."""
-        return [column.categories for column in self._chosen]
-
-    def predict(self) -> list[np.ndarray]:
-        """The mean of a number, and the most probable category, of each column.
-
-        Returns
-        -------
-        values : list of ndarray of shape (n_samples,)
-        """
-        return [
-            column.first if column.categories is None else column.categories[column.probabilities.argmax(axis=1)]
-            for column in self._chosen
-        ]
-
-    def log_density(self, X: MatrixLike) -> np.ndarray:
-        """Joint log density of the values of the columns in rows, given the other cells.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The rows that were passed to `conditional`, with values of the columns; missing ones are left out.
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_samples,)
-            In nats.
-
-        Raises
-        ------
-        ValueError
-            If X has another number of rows, or values that are not allowed.
-        """
-        rows = self._mixture._read(X)
-        if rows.n_rows != self._rows.n_rows:
-            raise ValueError(f"X has {rows.n_rows} rows, but conditional was called with {self._rows.n_rows}.")
-        before, values = self._rows.cells(), rows.cells()
-        before[:, self._indices] = values[:, self._indices]
-        complete = self._mixture.emission_.rows_of_values(self._mixture, before)
-        return self._mixture._log_densities_of(complete) - self._mixture._log_densities_of(self._rows)
-
-
-def _conditional_column(mixture: Any, column: int, expected: ExpectedCells) -> ConditionalColumn:
-    probabilities = expected.probabilities[column]
-    if probabilities is None:
-        return ConditionalColumn(expected.firsts[:, column], expected.seconds[:, column])
-    layout, categories = vars(mixture).get("_layout"), np.arange(probabilities.shape[1])
-    if layout is not None and layout.kinds[column] == "category":
-        categories = layout.categories[column]
-    elif layout is not None and layout.kinds[column] == "bool":
-        categories = np.array([False, True])
-    values = categories.astype(float) if categories.dtype.kind in "biuf" else np.full(len(categories), np.nan)
-    return ConditionalColumn(probabilities @ values, probabilities @ values**2, probabilities, categories)
 
 
 def filled(mixture: Any, X: Any, values: np.ndarray, fillings: Iterable[np.ndarray]) -> Iterator[Any]:
@@ -326,7 +205,8 @@ class ImputesCells(MixtureInference):
             Rows as in `fit`. The cells of `columns` are ignored, and may be missing.
         columns : str, int, list of these, slice, mask or callable
             Names or indices of the columns, a mask with an entry for each column of `fit`, or a function of X, as for
-            the blocks of :class:`~skmanifold.emissions.Columns`.
+            the blocks of :class:`~skmanifold.emissions.Columns`. With one name or index that is not in a list, results
+            are those of one column.
 
         Returns
         -------
@@ -349,7 +229,8 @@ class ImputesCells(MixtureInference):
         values[:, chosen] = np.nan
         masked = self.emission_.rows_of_values(self, values)
         expected = self._expected_cells(masked, values)
-        return Conditional(self, chosen, expected, masked)
+        is_single = isinstance(columns, str | Integral) and not isinstance(columns, bool)
+        return Conditional(self, chosen, expected, masked, is_single)
 
     def _rows_with_cells(self, X: MatrixLike) -> Any:
         check_is_fitted(self)
@@ -360,6 +241,16 @@ class ImputesCells(MixtureInference):
                     f"cell_distribution of {type(family).__name__}), which imputation needs."
                 )
         return self._read(X)
+
+    def _views_of(self, rows: Any, draws: Sequence[Any]) -> Iterator[list[tuple[Any, np.ndarray, Any]]]:
+        """For each draw its views: columns, memberships of rows, and distributions of the cells of these columns.
+
+        A mixture has one view, of all columns. Estimators whose draws have several override this.
+        """
+        with Workers(self.n_jobs) as workers, limit_threads("blas"):
+            bound = self._family_rows(rows)
+            for draw in draws:
+                yield [(slice(None), *draw.expected(bound, workers))]
 
     def _expected_cells(self, rows: Any, values: np.ndarray) -> ExpectedCells:
         """Moments and probabilities of all cells that are missing, averaged over draws."""

@@ -1,122 +1,293 @@
-"""Views of columns: all partitions of three columns and four rows, by enumeration."""
+"""Moves of `ViewSlice` with three columns and four rows, by enumeration of the posterior; wrong moves fail.
+
+Chains begin at exact draws of the posterior. If the moves are right, each later state is one more exact draw.
+"""
 
 import itertools
+import math
+from functools import cache
 
 import numpy as np
 import pytest
-from scipy.special import gammaln, logsumexp
+from samplers._evidence import Estimate, assert_agrees, summarize
+from scipy.special import gammaln, logsumexp, softmax
 from sklearn.base import BaseEstimator
 
 from skmanifold.emissions import Categorical, Columns, Gaussian
-from skmanifold.mixture._views import moves, proposals
+from skmanifold.mixture._views import moves
 from skmanifold.mixture._views.model import ViewModel
-from skmanifold.mixture._views.proposals import ConcentrationPrior, Launch, compacted, counted
+from skmanifold.mixture._views.proposals import ConcentrationPrior, Launch, Proposal, counted
 from skmanifold.random._keys import root_key, subkey
 from skmanifold.samplers import ViewSlice
+from skmanifold.samplers._states import LatentState
 from skmanifold.utils._threads import ONE
 
+from .dirichlet_process._tiny_partitions import partitions
+
 X = np.array([[0, -1.2, 0.3], [0, -0.7, 2.1], [1, 1.9, np.nan], [2, 1.4, -1.6]])
-GAMMA, ALPHA = 1.3, 0.8
+N_ROWS, N_COLUMNS = X.shape
+ROWS, COLUMNS = partitions(N_ROWS), partitions(N_COLUMNS)
+LAUNCHES = (0, 0, 1, 1), (0, 0, 1, 1), (0, 1, 0, 0)
+GIVEN = {"gamma": 1.3, "prior": ConcentrationPrior(0.8, 1.0, 1.0)}
+DRAWN = {"gamma": None, "prior": ConcentrationPrior(None, 1.0, 1.0)}
+GRID = np.exp(np.linspace(-12.0, 3.2, 4000))  # of concentrations, for integrals
+CLEARLY = 8.0  # standard errors by which a wrong move has to fail, at least
 
 
-def partitions(n):
-    """All partitions of n elements, as labels numbered by first elements."""
-    found = [(0,)]
-    for _ in range(n - 1):
-        found = [(*labels, k) for labels in found for k in range(max(labels) + 2)]
-    return found
+# --- the posterior ---------------------------------------------------------------------------------------
 
 
-ROWS, COLUMNS = partitions(4), partitions(3)
+def model_of(gamma, prior):
+    numbers = Gaussian("diag", [0.0, 0.0], 0.3, 1.0, 3.0)
+    emission = Columns([("codes", Categorical(0.6), [0]), ("numbers", numbers, [1, 2])])
+    clusters = emission.bind(rows := emission.read(BaseEstimator(), X, reset=True), 1).separated().clusters(rows)
+    return ViewModel(clusters, gamma, (1.0, 1.0), prior, launches_at(clusters, LAUNCHES), None, None, None, ONE)
+
+
+def launches_at(clusters, labels):
+    columns = [clusters.of_columns(np.array([j])) for j in range(N_COLUMNS)]
+    return [Launch.of_labels(own, np.array(of_column)) for own, of_column in zip(columns, labels, strict=True)]
 
 
 def log_crp(labels, concentration):
     sizes = np.bincount(labels)
-    return len(sizes) * np.log(concentration) + gammaln(sizes).sum() + gammaln(concentration) - gammaln(
-        concentration + sizes.sum()
-    )
+    of_total = gammaln(concentration) - gammaln(concentration + len(labels))
+    return len(sizes) * np.log(concentration) + gammaln(sizes).sum() + of_total
 
 
-def first_numbered(labels):
-    """The same partition, numbered by first elements."""
-    names = {}
-    return tuple(names.setdefault(int(label), len(names)) for label in labels)
+class Concentrations:
+    """One concentration given a partition: a number, or with the prior Ga(1, 1) on a grid."""
+
+    def __init__(self, given):
+        self.values = GRID if given is None else np.array([given])
+        self.log_prior = np.zeros(1) if given is not None else np.log(GRID) - GRID + np.log(np.log(GRID[1] / GRID[0]))
+
+    def log_terms(self, labels):
+        return self.log_prior + log_crp(labels, self.values)
+
+    def log_evidence(self, labels):
+        return logsumexp(self.log_terms(labels))
+
+    def mean(self, labels):
+        return softmax(self.log_terms(labels)) @ self.values
+
+    def drawn(self, labels, rng):
+        return rng.choice(self.values, p=softmax(self.log_terms(labels)))
 
 
-def model_of(launches=None, concentration=GAMMA, prior=ConcentrationPrior(ALPHA, 1.0, 1.0)):
-    numbers = Gaussian("diag", mean_prior=[0.0, 0.0], mean_precision_prior=0.3, covariance_prior=1.0,
-                       degrees_of_freedom_prior=3.0)
-    emission = Columns([("codes", Categorical(0.6), [0]), ("numbers", numbers, [1, 2])])
-    rows = emission.read(BaseEstimator(), X, reset=True)
-    clusters = emission.bind(rows, 1).separated().clusters(rows)
-    launches = launches or [(0, 0, 1, 1), (0, 0, 1, 1), (0, 1, 0, 0)]
-    launches = [Launch.of_labels(clusters.of_columns(np.array([j])), np.array(own)) for j, own in enumerate(launches)]
-    start = lambda key: np.zeros(3, int)  # noqa: E731
-    return ViewModel(clusters, concentration, (1.0, 1.0), prior, launches, None, start, None, ONE)
+class Posterior:
+    """All partitions of the columns with partitions of the rows in each view, and their probabilities."""
+
+    def __init__(self, gamma, prior):
+        self.model = model_of(gamma, prior)
+        self.of_columns, self.of_rows = Concentrations(gamma), Concentrations(prior.given)
+        clusters = self.model.clusters
+        marginals = {
+            labels: clusters.log_marginals_of_columns(counted(clusters, np.array(labels, np.int32), ONE))
+            for labels in ROWS
+        }
+        priors = {labels: self.of_rows.log_evidence(labels) for labels in ROWS}
+        self.states, logs = [], []
+        for columns in COLUMNS:
+            for of_views in itertools.product(ROWS, repeat=max(columns) + 1):
+                likelihood = sum(marginals[of_views[v]][j] for j, v in enumerate(columns))
+                of_partitions = sum(priors[labels] for labels in of_views)
+                logs.append(self.of_columns.log_evidence(columns) + of_partitions + likelihood)
+                self.states.append((columns, of_views))
+        self.probabilities = softmax(logs)
+        values = []
+        for columns, of_views in self.states:
+            of_concentrations = [self.of_rows.mean(of_views[v]) for v in columns]
+            values.append(features(columns, [of_views[v] for v in columns]))
+            values[-1] = np.append(values[-1], [*of_concentrations, self.of_columns.mean(columns)])
+        self.exact = self.probabilities @ np.array(values)
+
+    def start(self, rng):
+        """An exact draw: the concentration of the columns, and views."""
+        columns, of_views = self.states[rng.choice(len(self.states), p=self.probabilities)]
+        views = []
+        for v, labels in enumerate(of_views):
+            own = np.flatnonzero(np.equal(columns, v)), np.array(labels, np.int32), self.of_rows.drawn(labels, rng)
+            views.append(self.model.view(*own, self.model.first_numbers()))
+        return float(self.of_columns.drawn(columns, rng)), views
 
 
-@pytest.fixture(scope="module")
-def exact():
-    """Posterior probabilities of (partition of columns, partition of the rows for each column)."""
-    model = model_of()
-    of_column = {
-        labels: model.clusters.log_marginals_of_columns(counted(model.clusters, np.array(labels, np.int32), ONE))
-        for labels in ROWS
-    }
-    logs = {}
-    for columns in COLUMNS:
-        for of_views in itertools.product(ROWS, repeat=max(columns) + 1):
-            total = log_crp(columns, GAMMA) + sum(log_crp(labels, ALPHA) for labels in of_views)
-            total += sum(of_column[of_views[v]][j] for j, v in enumerate(columns))
-            logs[columns, tuple(of_views[v] for v in columns)] = total
-    norm = logsumexp(list(logs.values()))
-    return {state: np.exp(log - norm) for state, log in logs.items()}
+def features(columns, of_rows):
+    """Which columns are in one view, which rows are together in the view of each column, and products of these."""
+    same = [float(columns[a] == columns[b]) for a, b in itertools.combinations(range(N_COLUMNS), 2)]
+    pairs = list(itertools.combinations(range(N_ROWS), 2))
+    together = [float(labels[a] == labels[b]) for labels in of_rows for a, b in pairs]
+    products = [first * second for first in same for second in together]
+    return np.array([*same, len(set(columns)) == 2, *together, *products])
 
 
-def state_of(views):
-    columns, rows = np.empty(3, int), [None] * 3
+def features_of(gamma, views):
+    columns, own = np.empty(N_COLUMNS, int), [None] * N_COLUMNS
     for v, view in enumerate(views):
         columns[view.columns] = v
         for j in view.columns:
-            rows[j] = first_numbered(view.labels)
-    return first_numbered(columns), tuple(rows)
+            own[j] = view
+    concentrations = [view.concentration for view in own]
+    return np.append(features(columns, [view.labels for view in own]), [*concentrations, gamma])
 
 
-def features(columns, rows):
-    """Indicators that determine the distribution well."""
-    same = [float(columns[a] == columns[b]) for a, b in ((0, 1), (0, 2), (1, 2))]
-    together = [float(labels[a] == labels[b]) for labels in rows for a, b in itertools.combinations(range(4), 2)]
-    products = [s * t for s in same for t in together[:6]]
-    return np.array([*same, len(set(columns)) - 2, *together, *products, *(max(labels) for labels in rows)])
+posterior = cache(lambda is_drawn: Posterior(**(DRAWN if is_drawn else GIVEN)))
 
 
-def deviations(exact, kernel, n_steps, seed=0):
-    """Deviations of means of a chain from the exact ones, in standard errors by batches."""
-    model = kernel.__self__ if hasattr(kernel, "__self__") else model_of()
-    numbers, views = model.init_views(root_key(seed))
-    values, key = [], root_key(seed)
-    for step in range(n_steps):
-        numbers, views = kernel(model, numbers, views, subkey(key, step))
-        values.append(features(*state_of(views)))
-    values = np.array(values)[n_steps // 50 :]
-    batches = np.array([part.mean(axis=0) for part in np.array_split(values, 40)])
-    errors = batches.std(axis=0, ddof=1) / np.sqrt(len(batches))
-    means = sum(p * features(*state) for state, p in exact.items())
-    return (batches.mean(axis=0) - means) / np.maximum(errors, 1e-3)
+# --- moves -----------------------------------------------------------------------------------------------
 
 
-SLICE = ViewSlice()
+def column_moves(n_candidates):
+    def step(model, gamma, views, key):
+        return gamma, model.move_columns(views, model.first_numbers(), gamma, n_candidates, key)
+
+    return step
 
 
-def whole_pass(model, numbers, views, key):
-    from skmanifold.samplers import Slice
-
-    numbers, views = model.draw_rows(numbers, views, Slice(2), subkey(key, 1))
-    views = model.move_columns(views, numbers, GAMMA, 1, subkey(key, 2))
-    return numbers, model.split_or_merge(views, numbers, GAMMA, subkey(key, 3))
+def split_merges(model, gamma, views, key):
+    return gamma, model.split_or_merge(views, model.first_numbers(), gamma, key)
 
 
-def test_passes_have_the_exact_distribution(exact, monkeypatch):
+def whole_pass(model, gamma, views, key):
+    state = LatentState(gamma, key, 0, -np.inf, views, model.first_numbers())
+    state = ViewSlice(1, 2, 1).step(model, state)
+    return state.position, state.statistics
+
+
+def launches_of_current_views(move):
+    """Moves whose launches are the partitions in which the columns are."""
+
+    def step(model, gamma, views, key):
+        labels = [next(view.labels for view in views if j in view.columns) for j in range(N_COLUMNS)]
+        model.launches = launches_at(model.clusters, labels)
+        try:
+            return move(model, gamma, views, key)
+        finally:
+            model.launches = launches_at(model.clusters, LAUNCHES)
+
+    return step
+
+
+def estimate(step, is_drawn=True, n_chains=250, n_steps=8):
+    """Means along chains that begin at exact draws, and the exact ones."""
+    exact, rng, of_chains = posterior(is_drawn), np.random.default_rng(0), []
+    for chain in range(n_chains):
+        (gamma, views), key, values = exact.start(rng), subkey(root_key(1), chain), []
+        for number in range(n_steps):
+            gamma, views = step(exact.model, gamma, views, subkey(key, number))
+            values.append(features_of(gamma, views))
+        of_chains.append(np.mean(values, axis=0))
+    return summarize(of_chains), exact.exact
+
+
+def assert_disagrees_clearly(estimate, exact):
+    mean, error = estimate
+    assert np.max(np.abs(mean - exact) / np.maximum(error, 1e-3)) > CLEARLY
+
+
+@pytest.fixture
+def many_candidates(monkeypatch):
     monkeypatch.setattr(moves, "_MOST_TRIED", 0.7)
-    found = deviations(exact, whole_pass, 6000)
-    assert np.abs(found).max() < 4.5
+
+
+STEPS = {
+    "columns, 1 candidate": (column_moves(1), False, 5),
+    "columns, 2 candidates": (column_moves(2), False, 5),
+    "columns, concentrations drawn": (column_moves(1), True, 5),
+    "split-merge": (split_merges, False, 8),
+    "split-merge, concentrations drawn": (split_merges, True, 8),
+    "whole pass": (whole_pass, True, 4),
+}
+IN_SHORT = "columns, 2 candidates", "split-merge, concentrations drawn", "whole pass"
+by_step = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in IN_SHORT else pytest.mark.extended) for name in STEPS]
+)
+
+
+@pytest.mark.usefixtures("many_candidates")
+@by_step
+def test_moves_leave_the_posterior_unchanged(name):
+    step, is_drawn, n_steps = STEPS[name]
+    found, exact = estimate(step, is_drawn, n_steps=n_steps)
+    assert found.error.max() < 0.1
+    assert_agrees(Estimate(found.mean, np.maximum(found.error, 1e-3)), exact)
+
+
+# --- wrong moves -----------------------------------------------------------------------------------------
+
+
+class Altered:
+    """A module with other functions."""
+
+    def __init__(self, module, **functions):
+        self.module, self.functions = module, functions
+
+    def __getattr__(self, name):
+        return self.functions.get(name) or getattr(self.module, name)
+
+
+def plain_launch(model, of_both, both, i, j, *_):
+    """The launch of column j as it was found before the chain began."""
+    labels = model.launches[j].labels
+    own = of_both.of_columns(np.flatnonzero(both == j))
+    return Launch.of_labels(own, labels), moves.log_marginals(of_both, labels)
+
+
+def without_density(propose):
+    return lambda *arguments: Proposal(*propose(*arguments)[:2], 0.0)
+
+
+WRONG = {  # moves, whether concentrations are drawn, steps, and what is replaced in the module of the moves
+    "no proposal density": (
+        column_moves(1),
+        False,
+        {"log_proposal": lambda *_: 0.0, "propose_partition": without_density(moves.propose_partition)},
+    ),
+    "no prior of a new partition of the rows": (column_moves(1), False, {"log_view_prior": lambda *_: 0.0}),
+    "no sizes of views": (
+        column_moves(1),
+        False,
+        {"math": Altered(math, log=lambda x: 0.0 if isinstance(x, np.integer) else math.log(x))},
+    ),
+    "candidates not counted": (
+        column_moves(3),
+        False,
+        {"math": Altered(math, log=lambda x: math.log(x if isinstance(x, np.integer) else 3.0 * x))},
+    ),
+    "the view of a column alone is no candidate": (column_moves(1), False, {"log_proposal": lambda *_: np.inf}),
+    "launch of a column from its view": (launches_of_current_views(column_moves(1)), False, {}),
+    "launch of a split from its view": (launches_of_current_views(split_merges), False, {"_launch": plain_launch}),
+    "no probability of the columns that move": (
+        split_merges,
+        False,
+        {"np": Altered(np, logaddexp=lambda first, second: np.zeros(len(second)))},
+    ),
+    "no gamma functions of the sizes": (split_merges, False, {"gammaln": lambda n: 0.0}),
+}
+
+
+@pytest.mark.extended
+@pytest.mark.usefixtures("many_candidates")
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_moves_are_found(name, monkeypatch):
+    step, is_drawn, replaced = WRONG[name]
+    posterior(is_drawn)
+    for function, wrong in replaced.items():
+        monkeypatch.setattr(moves, function, wrong)
+    assert_disagrees_clearly(*estimate(step, is_drawn, n_chains=400, n_steps=12))
+
+
+@pytest.mark.extended
+def test_a_launch_from_before_the_chain_is_right(monkeypatch):
+    posterior(False)
+    monkeypatch.setattr(moves, "_launch", plain_launch)
+    assert_agrees(*estimate(split_merges, False, n_chains=400, n_steps=12))
+
+
+@pytest.mark.extended
+@pytest.mark.usefixtures("many_candidates")
+@pytest.mark.parametrize("step", [column_moves(1), split_merges], ids=["columns", "split-merge"])
+def test_a_missing_density_of_proposed_concentrations_is_found(step, monkeypatch):
+    posterior(True)
+    monkeypatch.setattr(ConcentrationPrior, "log_proposal", lambda *_: 0.0)
+    assert_disagrees_clearly(*estimate(step, n_chains=400, n_steps=12))

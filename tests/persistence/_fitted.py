@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 
 import skmanifold
 from skmanifold import (
+    CrossCat,
     DPCategoricalMixture,
     DPMixture,
     ExponentialFamilyAdmixture,
@@ -65,6 +66,7 @@ _SMALL = {
     SubspaceMixture: ({"n_components": 2, "n_init": 1}, ROWS),
     ExponentialFamilyMixture: ({"n_components": 2}, ROWS),
     ExponentialFamilyAdmixture: ({"n_components": 3}, COUNTS),
+    CrossCat: ({}, TABLE),
 }
 
 

@@ -405,7 +405,7 @@ class ColumnsFamily(Family):
     def with_priors_of(self, columns: list[Any]) -> ColumnsFamily:
         """These rows with what was learned of each column by itself."""
         pairs = enumerate(zip(self.blocks, self.places, strict=True))
-        blocks = [block.with_priors_of([columns[j].blocks[b] for j in own]) for b, (block, own) in pairs]
+        blocks = [cast(Any, block).with_priors_of([columns[j].blocks[b] for j in own]) for b, (block, own) in pairs]
         return self._with_blocks(blocks, self.rows)
 
     def with_learned_transform(self, labels: np.ndarray, statistics: Any, free: Any, workers: Any) -> Any:

@@ -129,9 +129,9 @@ class Gaussian(WeighableEmission):
         of components and samplers that use the mode ("em", "esca").
     mean_prior : array-like of shape (n_features,), default=None
         :math:`\mu_0`; None is the mean of the rows, of each column over its observed cells.
-    mean_precision_prior : float, default=None
-        :math:`\kappa_0`: the number of rows to which the prior of the mean is equivalent. None is learned by mixtures,
-        see Notes, and 0.01 where it is not learned.
+    mean_precision_prior : float or array-like of shape (n_features,), default=None
+        :math:`\kappa_0`: the number of rows to which the prior of the mean is equivalent; with "diag" it may differ
+        between columns. None is learned by mixtures, see Notes, and 0.01 where it is not learned.
     covariance_prior : float or array-like of shape (n_features,) or (n_features, n_features), default=None
         :math:`\Psi_0`, or its diagonal; for spherical covariances a number. None is learned by mixtures, see Notes, but
         with "tied" not by :class:`~skmanifold.DPMixture`. Where it is not learned, it is the covariance of the rows
@@ -140,11 +140,11 @@ class Gaussian(WeighableEmission):
         mean variance of the others. With missing cells, variances are of observed cells, and covariances those of rows
         with the means of columns in missing cells, scaled to these variances. K is 1 in
         :class:`~skmanifold.DPMixture`.
-    degrees_of_freedom_prior : float, default=None
-        :math:`\nu_0`; None is learned by mixtures together with :math:`\Psi_0`, except with "tied". Where it is not
-        learned, also if `covariance_prior` is given, None is :math:`d + 3` (:math:`d + K + 2` for "tied", 4 for
-        "diag"). Then the prior of the covariance is equivalent to one row, or for "spherical" to one number, and a
-        component without rows has the covariance :math:`\Psi_0`.
+    degrees_of_freedom_prior : float or array-like of shape (n_features,), default=None
+        :math:`\nu_0`; with "diag" it may differ between columns. None is learned by mixtures together with
+        :math:`\Psi_0`, except with "tied". Where it is not learned, also if `covariance_prior` is given, None is
+        :math:`d + 3` (:math:`d + K + 2` for "tied", 4 for "diag"). Then the prior of the covariance is equivalent to
+        one row, or for "spherical" to one number, and a component without rows has the covariance :math:`\Psi_0`.
     transform : {"auto"}, array-like of shape (n_features,) or None, default=None
         Powers :math:`\lambda_j` from 0 to 2 of Yeo-Johnson transforms of the columns, for skewed columns; 1 leaves a
         column as it is. "auto" learns them, see Notes; None transforms no column. Not for word vectors of admixtures.
@@ -303,9 +303,9 @@ class Gaussian(WeighableEmission):
         self,
         covariance_type: Literal["full", "tied", "diag", "spherical", "proportional"] = "full",
         mean_prior: ArrayLike | None = None,
-        mean_precision_prior: float | None = None,
+        mean_precision_prior: float | ArrayLike | None = None,
         covariance_prior: float | ArrayLike | None = None,
-        degrees_of_freedom_prior: float | None = None,
+        degrees_of_freedom_prior: float | ArrayLike | None = None,
         resolution: Literal["auto"] | float | ArrayLike | None = None,
         covariance_scale: float | ArrayLike | None = None,
         transform: Literal["auto"] | ArrayLike | None = None,
@@ -379,8 +379,8 @@ class Gaussian(WeighableEmission):
         mean, mean_precision, covariance, degrees = clusters.prior
         given = float(covariance[0]) if self.covariance_type == "spherical" else covariance
         transform = self.with_transform_of(clusters).transform
-        learned = self.covariance_type, mean, mean_precision, given, degrees
-        return Gaussian(*learned, self.resolution, transform=transform)
+        form, numbers = self.covariance_type, (mean_precision, given, degrees)
+        return Gaussian(form, mean, *numbers, self.resolution, transform=transform)
 
     def with_resolution_of(self, rows: DenseRows | IncompleteRows) -> Gaussian:
         """The emission with the resolution of each column, found in rows unless it is given."""
@@ -422,7 +422,7 @@ class Gaussian(WeighableEmission):
         family.resolution, family.transform = widths, transform
         return family
 
-    def _number_of_prior(self, name: str, default: float, least: float, d: int) -> Any:
+    def _number_of_prior(self, name: str, default: float, least: float, d: int) -> float | np.ndarray:
         """A number of the prior, or those of the columns, (d,)."""
         given = getattr(self, name)
         if given is None or np.ndim(given) == 0:

@@ -66,7 +66,7 @@ class ViewsDraw(NamedTuple):
 
 
 class ViewCells(JoinedCells):
-    """Distributions of the cells of all views; memberships are a tuple of those in each, labels have a column for each."""
+    """Distributions of the cells of all views; memberships are a tuple, and labels have a column, for each."""
 
     def _of_part(self, memberships: Any, part: int) -> np.ndarray:
         if isinstance(memberships, tuple):

@@ -36,15 +36,15 @@ class CrossCat(ViewInference, DensityMixin, BaseSampledEstimator):
         \eta_{kj} \sim G_j, \quad x_{ij} \sim p_j(x \mid \eta_{z_{v_j i}, j}),
 
     where :math:`v_j` is the view of column j, and :math:`z_{ui}` the component of row i in view u. Each column has its
-    own hyperparameters, which are drawn too. So columns that say nothing about the others do not disturb the clusters of
-    those that do, and one table may have several unrelated ways to group its rows.
+    own hyperparameters, which are drawn too. So columns that are independent of all others do not disturb the clusters
+    of the rest, and one table may have several unrelated ways to group its rows.
 
     Parameters
     ----------
     emission : "auto" or Columns instance, default="auto"
         How the cells of a column are distributed given the component. "auto" chooses by the type of each column, see
-        :class:`~skmanifold.emissions.Columns`; numbers have variances and no covariances, and the Dirichlet parameter of
-        categories is drawn. Blocks of :class:`~skmanifold.emissions.Columns` must have independent columns, such as
+        :class:`~skmanifold.emissions.Columns`; numbers have variances and no covariances, and the Dirichlet parameter
+        of categories is drawn. Blocks of :class:`~skmanifold.emissions.Columns` must have independent columns, such as
         ``Gaussian("diag")``.
     sampler : str or BaseSampler instance, default="view_slice"
         Sampler of the posterior: ``"view_slice"`` (:class:`~skmanifold.samplers.ViewSlice`), exact.
@@ -123,8 +123,8 @@ class CrossCat(ViewInference, DensityMixin, BaseSampledEstimator):
 
     Notes
     -----
-    The number of views is no number of topics of a table: a column whose distribution is not that of one component, such
-    as a skewed one, has a partition of its own if it depends on no other column.
+    Not every view is a group of related columns: a column whose distribution is not that of one component, such as one
+    with two modes, has a view of its own if it depends on no other column.
 
     Chains rarely agree on every column. `column_dependence` averages over all draws of all chains, and its Monte Carlo
     errors show how much they differ.
@@ -263,4 +263,3 @@ def _separable(emission: BaseEmission) -> BaseEmission:
     if isinstance(emission, Gaussian):
         return clone(emission).set_params(covariance_type="diag")
     return clone(emission).set_params(category_prior=None) if isinstance(emission, Categorical) else emission
-

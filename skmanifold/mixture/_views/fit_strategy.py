@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from .draws import ViewDraw, ViewsDraw
 from .inference import ViewEstimate
 from .model import View, ViewModel
 from .proposals import Launch, compacted
-from .starts import learn_columns, launches_of
+from .starts import StartOfViews, launches_of, learn_columns
 
 _MAX_PARTITIONS = 200  # of columns, that the estimate is compared with
 _MOST_DRAWS = 50  # of the rows in a view of the estimate
@@ -31,7 +30,7 @@ class RowsInViews(NamedTuple):
     emission: Any
     rows: Any
     searched: np.ndarray | None
-    start: Callable[[np.uint64], np.ndarray]  # labels of columns
+    start: StartOfViews  # labels of columns
     known: dict[str, Any]
 
 
@@ -90,7 +89,7 @@ class ViewFit(FitStrategy):
         column_labels = np.empty(self.clusters.n_features, np.int32)
         for v, view in enumerate(views):
             column_labels[view.columns] = v
-        record = {
+        record: dict[str, Any] = {
             "n_views": np.array(len(views)),
             "column_labels": column_labels,
             "view_concentration": np.array(float(state.position)),
@@ -101,7 +100,7 @@ class ViewFit(FitStrategy):
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
         """All draws, and the views of the best chain's last pass."""
-        draws = [draw["_draw"] for chain in chains for draw in chain.draws if "_draw" in draw]
+        draws: list[Any] = [draw["_draw"] for chain in chains for draw in chain.draws if "_draw" in draw]
         best = chains[best_chain(chains)].state
         last, self.numbers = draw_of(best.statistics), best.latents
         return {**self.known, "_draws": draws or [last], "_estimate": last, "_views": ()}
@@ -109,7 +108,7 @@ class ViewFit(FitStrategy):
     def finish(self, fitted: dict[str, Any], model: ViewModel, workers: Workers) -> dict[str, Any]:
         """The partition of columns nearest to all draws, and of the rows in each of its views, with clusters."""
         drawn = fitted["_posterior"]["column_labels"].reshape(-1, model.n_columns)
-        labels = fitted["_estimate"].column_labels
+        labels: np.ndarray = fitted["_estimate"].column_labels
         if len(drawn) and model.n_columns > 1:
             evenly = np.unique(np.linspace(0, len(drawn) - 1, min(len(drawn), _MAX_PARTITIONS)).astype(int))
             labels = point_partition(drawn[evenly], n_jobs=workers.n_workers)
@@ -138,7 +137,7 @@ class ViewFit(FitStrategy):
             "concentration": np.array([[each.concentration for each in partitions]]),
             "weights": np.zeros((1, len(sizes), max(sizes))),
         }
-        of_rows = {"_posterior": posterior, "_draws": partitions}
+        of_rows: dict[str, Any] = {"_posterior": posterior, "_draws": partitions}
         of_rows |= point_estimate(of_rows, rows, workers)
         labels, estimate = of_rows["component_labels_"], of_rows["_estimate"]
         typical = find_typical_rows(estimate, own, labels, workers)
@@ -154,5 +153,3 @@ def draw_of(views: list[View]) -> ViewsDraw:
         order = np.argsort(np.argsort(-np.bincount(labels), kind="stable")).astype(np.int32)
         found.append(ViewDraw(view.columns, order[labels], partition_draw(view.statistics, float(view.concentration))))
     return ViewsDraw(tuple(found))
-
-

@@ -19,8 +19,8 @@ from ...inference._draws import Draws, to_tree
 from ...random._keys import Purpose, root_key, subkey
 from ...topics.top_words import column_names
 from ...utils._conditions import Array, Sizes, index
-from ...utils._declared import Lacking, Saved
-from ...utils._threads import Workers, limit_threads, split_range
+from ...utils._declared import Saved
+from ...utils._threads import Workers, limit_threads
 from ...utils._typing import MatrixLike, RandomStateLike
 from .._cluster_summary import ClusterSummary, summarized
 from .._imputation import ImputesCells
@@ -83,6 +83,9 @@ class ViewInference(ImputesCells):
             return "has no draws"
         return super()._disagreement(sizes)
 
+    def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
+        raise AttributeError(f"{type(self).__name__} has other components in each view; see cluster_summary.")
+
     def _family_rows(self, rows: Any) -> Any:
         return self._family.clusters(rows)
 
@@ -143,7 +146,7 @@ class ViewInference(ImputesCells):
     def _n_features_out(self) -> int:
         return int(self.n_components_.sum())
 
-    def predict_proba(self, X: MatrixLike) -> list[np.ndarray]:
+    def predict_proba(self, X: MatrixLike) -> Any:
         """Posterior probabilities of the clusters of each view, given each row and the point partition.
 
         Parameters
@@ -302,7 +305,9 @@ class ViewInference(ImputesCells):
         np.fill_diagonal(total, np.nan)
         return pd.DataFrame(total / len(draws), index=names, columns=names)
 
-    def row_similarity(self, X: MatrixLike | None = None, Y: MatrixLike | None = None, columns: Any = None) -> np.ndarray:
+    def row_similarity(
+        self, X: MatrixLike | None = None, Y: MatrixLike | None = None, columns: Any = None
+    ) -> np.ndarray:
         """Posterior probabilities that two rows are in the same component, averaged over columns.
 
         Rows are assigned to the components of each view; a column counts with those of its view.
@@ -329,7 +334,7 @@ class ViewInference(ImputesCells):
         if X is None and Y is not None:
             raise ValueError("row_similarity with Y needs X too.")
         chosen = np.arange(self.n_features_in_) if columns is None else self._chosen_columns("row_similarity", columns)
-        of_rows = [None if each is None else self._family_rows(self._read(each)) for each in (X, Y)]
+        of_rows: list[Any] = [None if each is None else self._family_rows(self._read(each)) for each in (X, Y)]
         n = len(self._views[0].labels) if X is None else of_rows[0].n_rows
         m = n if Y is None else of_rows[1].n_rows
         if 8 * n * m > _MAX_DENSE_BYTES:
@@ -346,7 +351,9 @@ class ViewInference(ImputesCells):
                         shares = [np.eye(K)[view.labels]]
                     else:
                         given = [own for own in of_rows if own is not None]
-                        shares = [shares_and_log_density(view.rows, view.family(own), K + 1, workers)[0] for own in given]
+                        shares = [
+                            shares_and_log_density(view.rows, view.family(own), K + 1, workers)[0] for own in given
+                        ]
                         shares = [own[:, :K] for own in shares]  # a new component has no other row
                     total += weight * (shares[0] @ shares[-1].T)
         total /= len(self._draws) * len(chosen)
@@ -398,7 +405,9 @@ class ViewInference(ImputesCells):
 
     # New rows
 
-    def sample(self, n_samples: int = 1, given: Any = None, random_state: RandomStateLike = None) -> Any:
+    def sample(  # type: ignore[override]
+        self, n_samples: int = 1, given: Any = None, random_state: RandomStateLike = None
+    ) -> Any:
         """Draw rows, or the other cells of rows in which some columns are given.
 
         Each row has a random draw of views, a component in each view, and cells from the predictive distribution.

@@ -145,7 +145,9 @@ class ViewModel:
 
     def given(self, numbers: ColumnNumbers) -> Any:
         """The family of all columns with these numbers."""
-        return self.clusters.given(self.with_numbers(self.clusters.no_statistics(1), numbers, np.arange(self.n_columns)))
+        return self.clusters.given(
+            self.with_numbers(self.clusters.no_statistics(1), numbers, np.arange(self.n_columns))
+        )
 
     # Views
 
@@ -200,7 +202,7 @@ class ViewModel:
 
     def row_model(self, clusters: Any) -> DPModel:
         """The mixture of the rows in some columns."""
-        size = self.batch_size
+        size: Any = self.batch_size
         if size == "auto":
             few = self.n_rows <= _FEW_ROWS
             size = None if few else max(clusters.rows_of_batch(), self.n_rows // _MOST_BATCHES)

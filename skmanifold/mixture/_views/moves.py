@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import expit, gammaln, logsumexp
+from scipy.special import expit, gammaln
 
 from ...random._keys import Purpose, subkey, uniform
 from ...utils._threads import ONE
@@ -28,7 +28,8 @@ from .proposals import (
 if TYPE_CHECKING:
     from .model import ColumnNumbers, View, ViewModel
 
-_MOST_TRIED, _ROWS_TRIED = 0.25, 5000  # shares of the columns for which new views are proposed in a pass
+_MOST_TRIED = 0.25  # share of the columns for which new views are proposed in a pass
+_ROWS_SCANNED = 2000  # of more rows proposals are rare: a scan takes longer than a pass over the rows
 
 
 def move_columns(
@@ -52,7 +53,7 @@ def move_columns(
     for v, view in enumerate(views):
         where[view.columns] = v
     sizes = np.bincount(where, minlength=len(views))
-    share = min(_MOST_TRIED, _ROWS_TRIED / model.n_rows) if n_candidates else 0.0
+    share = min(_MOST_TRIED, _ROWS_SCANNED / model.n_rows) if n_candidates else 0.0
     changed: set[int] = set()
     for j in range(n_columns):
         own_key = subkey(key, j)
@@ -101,11 +102,11 @@ def move_columns(
         if new != own:
             changed |= {int(own), new}
     out = []
-    for v in np.flatnonzero(sizes):
-        if v in changed:
-            out.append(model.view(np.flatnonzero(where == v), *partitions[v], numbers))
+    for at in np.flatnonzero(sizes).tolist():
+        if at in changed:
+            out.append(model.view(np.flatnonzero(where == at), *partitions[at], numbers))
         else:
-            out.append(views[v])
+            out.append(views[at])
     return sorted(out, key=lambda view: view.columns[0])
 
 
@@ -136,7 +137,7 @@ def split_or_merge(
         \prod_{k \in b} \frac{p(x_k \mid \pi_b)}{p(x_k \mid \pi_a)} \, \frac{1}{q(b) \, q(\pi_b)}.
     """
     n_columns = model.n_columns
-    if n_columns < 2:
+    if n_columns < 2 or uniform(key, 3) >= _ROWS_SCANNED / model.n_rows:
         return views
     i = int(uniform(key, 0) * n_columns)
     j = int(uniform(key, 1) * (n_columns - 1))
@@ -203,4 +204,3 @@ def _launch(
     labels, log_scan = scanned(own, Launch.of_labels(own, first), subkey(key, Purpose.LABELS))
     labels = first if log_scan == -math.inf else labels
     return Launch.of_labels(own, labels), log_marginals(of_both, labels)
-

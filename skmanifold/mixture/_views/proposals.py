@@ -1,9 +1,9 @@
 """Partitions of the rows that are proposed for new views, and the densities with which they are proposed.
 
-A proposal is one Gibbs scan of some columns. It begins at given labels, the *launch*, and takes the rows in their order.
-A row is removed from its cluster and joins a cluster, or a new one, with probability proportional to the number of rows
-times the predictive density. One row of each launch cluster, its *anchor*, stays, so that each partition has one path of
-the scan at most: its cluster with an anchor is that of the anchor, and its other clusters begin at their first row.
+A proposal is one Gibbs scan of some columns. It begins at given labels, the *launch*, and takes the rows in order. A
+row is removed from its cluster and joins a cluster, or a new one, with probability proportional to the number of rows
+times the predictive density. One row of each launch cluster, its *anchor*, stays, so that each partition has at most
+one path of the scan: its cluster with an anchor is that of the anchor, and its other clusters begin at their first row.
 Partitions that join two anchors have density zero.
 
 The concentration has the gamma prior (a, b). Given K clusters of n rows it is proposed from Ga(a + K - 1, b + log n +

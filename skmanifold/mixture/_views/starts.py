@@ -71,9 +71,9 @@ def dependent_columns(cells: np.ndarray, key: np.uint64) -> np.ndarray:
     X = cells[some_rows(key, Purpose.SUBSAMPLE, n_rows, n_chosen)]
     indicators, columns = [], []
     for j, column in enumerate(X.T):
-        codes, n_levels = _levels(column)
-        indicators.append((codes[:, np.newaxis] == np.arange(n_levels)).astype(float))
-        columns += [j] * n_levels
+        codes, n = _levels(column)
+        indicators.append((codes[:, np.newaxis] == np.arange(n)).astype(float))
+        columns += [j] * n
     Z, starts = np.hstack(indicators), np.flatnonzero(np.diff(columns, prepend=-1))
     counts = Z.T @ Z  # exact, of whole numbers
     n_levels = np.diff(np.append(starts, len(columns)))

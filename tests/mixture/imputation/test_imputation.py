@@ -111,8 +111,8 @@ def test_the_density_of_a_number_integrates_to_one_and_has_the_moments():
     step = grid[1] - grid[0]
     mean = (grid * density).sum() * step
     assert density.sum() * step == pytest.approx(1.0, abs=1e-6)
-    assert found.mean()[0, 0] == pytest.approx(mean, abs=1e-6)
-    assert found.variance()[0, 0] == pytest.approx(((grid - mean) ** 2 * density).sum() * step, abs=1e-5)
+    assert found.mean()[0] == pytest.approx(mean, abs=1e-6)
+    assert found.variance()[0] == pytest.approx(((grid - mean) ** 2 * density).sum() * step, abs=1e-5)
 
 
 # --- draws ------------------------------------------------------------------------------------------------
