@@ -442,14 +442,13 @@ class ViewInference(ImputesCells):
         """
         check_is_fitted(self)
         n, key = check_scalar(n_samples, "n_samples", Integral, min_val=1), root_key(random_state)
-        cells = self._given_cells({} if given is None else given)
-        values = np.repeat(cells[np.newaxis], n, axis=0)
+        values = np.repeat(self._given_cells({} if given is None else given)[np.newaxis], n, axis=0)
         draws = draw_labels(np.ones(len(self._draws)), n, subkey(key, Purpose.LABELS))
         for t in np.unique(draws):
             chosen = np.flatnonzero(draws == t)
             rows = self.emission_.rows_of_values(self, values[chosen])
             values[chosen] = self._drawn_cells(rows, values[chosen], self._draws[t], subkey(key, Purpose.ROWS, int(t)))
-        return self._as_table(np.where(np.isnan(cells), values, cells))
+        return self._as_table(values)
 
     def _given_cells(self, given: dict[Any, Any]) -> np.ndarray:
         """Numbers and codes of the given columns, (n_features,); NaN where a column is not given."""
