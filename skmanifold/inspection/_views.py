@@ -228,7 +228,7 @@ class SurprisalDisplay:
         rows = np.argsort(-largest, kind="stable")[:n_rows]
         self.excess_ = excess.iloc[rows]
         n, d = self.excess_.shape
-        size = np.clip(2.4 + 0.55 * d, 4.5, 12.0), np.clip(0.8 + 0.24 * n, 1.6, 11.0)
+        size = np.clip(2.4 + 0.55 * d, 4.5, 12.0), np.clip(0.8 + 0.24 * n, 1.9, 11.0)
         size = size[0], size[1] + _room(excess.columns)
         self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, size)
         self.figure_ = self.ax_.figure
@@ -238,7 +238,7 @@ class SurprisalDisplay:
             self.ax_,
             self.excess_.to_numpy(),
             (0, d, n, 0),
-            "surprisal above the median of the column (nats)",
+            "excess surprisal (nats)",
             0.02,
             "max" if largest.max() > end else "neither",
             **{"aspect": "auto", "vmax": end, **image_kwargs},
