@@ -47,7 +47,7 @@ CHART = [
         ["Tables with columns of", "several kinds"],
         [
             (["clusters, filled cells"], "DPMixture", 'emission="auto"'),
-            (["which columns depend", "on each other, wrong cells"], "CrossCat", "views of columns, and clusters in each"),
+            (["which columns depend", "on each other"], "CrossCat", "views, with clusters in each"),
         ],
     ),
     (["No data: a log density", "with its gradient"], [(["draws from this density"], "sample", "draws, ESS, R-hat")]),
