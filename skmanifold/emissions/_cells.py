@@ -439,9 +439,9 @@ class EventCells(CategoryCells):
 class JoinedCells(CellDistribution):
     """Cells of several blocks, at `places` among the columns, which are independent given the component."""
 
-    def __init__(self, parts: Iterable[Any], places: tuple[np.ndarray, ...]) -> None:
+    def __init__(self, parts: Iterable[Any], places: tuple[np.ndarray, ...], n_columns: int | None = None) -> None:
         self.parts, self.places = list(parts), places
-        self.n_categories = [0] * sum(map(len, places))
+        self.n_categories = [0] * (sum(map(len, places)) if n_columns is None else n_columns)
         for part, place in zip(self.parts, places, strict=True):
             for column, n in zip(place, part.n_categories, strict=True):
                 self.n_categories[column] = n
@@ -478,7 +478,7 @@ class JoinedCells(CellDistribution):
             out.firsts[:, place] += of_block.firsts
             out.seconds[:, place] += of_block.seconds
             for column, probabilities in zip(place, of_block.probabilities, strict=True):
-                if probabilities is not None:
+                if probabilities is not None and out.probabilities[column] is not None:
                     out.probabilities[column] += probabilities
 
     def distribution_function(self, column: int, values: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

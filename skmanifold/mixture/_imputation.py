@@ -252,10 +252,14 @@ class ImputesCells(MixtureInference):
             for draw in draws:
                 yield [(slice(None), *draw.expected(bound, workers))]
 
+    def _needed(self, draw: Any, values: np.ndarray) -> Any:
+        """What the distributions of missing cells need of a draw: all of it."""
+        return draw
+
     def _expected_cells(self, rows: Any, values: np.ndarray) -> ExpectedCells:
         """Moments and probabilities of all cells that are missing, averaged over draws."""
         total: Any = None
-        draws = self._predictive
+        draws = [self._needed(draw, values) for draw in self._predictive]
         with Workers(self.n_jobs) as workers, limit_threads("blas"):  # other numbers of threads round otherwise
             for start, stop in split_range(len(values), _ROWS_AT_ONCE):
                 bound, chosen = self._family_rows(rows.part(start, stop)), slice(start, stop)
@@ -272,16 +276,16 @@ class ImputesCells(MixtureInference):
         with Workers(self.n_jobs) as workers, limit_threads("blas"):
             for start, stop in split_range(len(values), _ROWS_AT_ONCE):
                 bound = self._family_rows(rows.part(start, stop))
-                shares, cells = draw.drawn(bound, subkey(key, Purpose.COMPONENTS), workers)
+                shares, cells = self._needed(draw, values).drawn(bound, subkey(key, Purpose.COMPONENTS), workers)
                 labels = _drawn_labels(shares, of_labels, start)
                 out[start:stop] = cells.drawn(np.ascontiguousarray(values[start:stop]), labels, of_cells, start)
         return out
 
 
-def _drawn_labels(shares: Any, key: np.uint64, first_row: int) -> np.ndarray:
-    """Labels drawn by the memberships of rows, (n_rows,) int32, or (n_rows, n_views) by those of each view."""
-    if isinstance(shares, tuple):
-        return np.stack([_drawn_labels(own, subkey(key, v), first_row) for v, own in enumerate(shares)], axis=1)
+def _drawn_labels(shares: Any, key: np.uint64, first_row: int) -> Any:
+    """Labels drawn by the memberships of rows, (n_rows,) int32, or a dict of these by that of each view."""
+    if isinstance(shares, dict):
+        return {v: _drawn_labels(own, subkey(key, v), first_row) for v, own in shares.items()}
     levels = np.cumsum(shares, axis=1)
     places = fold_in_each(key, np.arange(first_row, first_row + len(shares))) * _TO_UNIT * levels[:, -1]
     return (levels[:, :-1] <= places[:, np.newaxis]).sum(axis=1).astype(np.int32)

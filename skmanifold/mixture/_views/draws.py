@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -51,24 +52,50 @@ class ViewsDraw(NamedTuple):
         """Log density of the rows, (n_rows, 1): the sum over views."""
         return np.sum([view.log_density(family, workers) for view in self.views], axis=0)[:, np.newaxis]
 
-    def expected(self, family: Any, workers: Workers) -> tuple[tuple[np.ndarray, ...], ViewCells]:
+
+class SomeViews(NamedTuple):
+    """The views of a draw that have some of the columns: predictions of these columns need no others."""
+
+    draw: ViewsDraw
+    columns: np.ndarray
+
+    def expected(self, family: Any, workers: Workers) -> ViewMemberships:
         """Memberships of the rows in each view, and the distributions of cells by expected parameters."""
-        return self._joined([view.rows.expected(view.family(family), workers) for view in self.views])
+        own = [(v, view, view.rows.expected(view.family(family), workers)) for v, view in self._numbered()]
+        return joined_views(own, family.n_features)
 
-    def drawn(self, family: Any, key: np.uint64, workers: Workers) -> tuple[tuple[np.ndarray, ...], ViewCells]:
+    def drawn(self, family: Any, key: np.uint64, workers: Workers) -> ViewMemberships:
         """Memberships of the rows in each view, and the distributions of cells by drawn parameters."""
-        pairs = enumerate(self.views)
-        return self._joined([view.rows.drawn(view.family(family), subkey(key, v), workers) for v, view in pairs])
+        own = [(v, view, view.rows.drawn(view.family(family), subkey(key, v), workers)) for v, view in self._numbered()]
+        return joined_views(own, family.n_features)
 
-    def _joined(self, of_views: list[Memberships]) -> tuple[tuple[np.ndarray, ...], ViewCells]:
-        shares, parts = zip(*of_views, strict=True)
-        return shares, ViewCells(parts, tuple(view.columns for view in self.views))
+    def _numbered(self) -> Iterator[tuple[int, ViewDraw]]:
+        return ((v, view) for v, view in enumerate(self.draw.views) if np.isin(view.columns, self.columns).any())
+
+
+ViewMemberships = tuple[dict[int, np.ndarray], "ViewCells"]
+
+
+def joined_views(of_views: list[tuple[int, ViewDraw, Memberships]], n_columns: int) -> ViewMemberships:
+    """Memberships by the number of the view, and the distributions of the cells of all these views."""
+    shares = {v: memberships for v, _, (memberships, _) in of_views}
+    parts, places = [cells for _, _, (_, cells) in of_views], [view.columns for _, view, _ in of_views]
+    return shares, ViewCells(parts, places, [*shares], n_columns)
 
 
 class ViewCells(JoinedCells):
-    """Distributions of the cells of all views; memberships are a tuple, and labels have a column, for each."""
+    """Distributions of the cells of some views; memberships and labels are dicts by the number of the view."""
+
+    def __init__(self, parts: list[Any], places: list[np.ndarray], numbers: list[int], n_columns: int) -> None:
+        super().__init__(parts, tuple(places), n_columns)
+        self.numbers = numbers
 
     def _of_part(self, memberships: Any, part: int) -> np.ndarray:
-        if isinstance(memberships, tuple):
-            return memberships[part]
-        return np.ascontiguousarray(memberships[:, part])
+        return memberships[self.numbers[part]]
+
+    def drawn(self, values: np.ndarray, labels: Any, key: np.uint64, first_row: int) -> np.ndarray:
+        """Rows with drawn cells of these views."""
+        out = values.copy()
+        for v, part, place in zip(self.numbers, self.parts, self.places, strict=True):
+            out[:, place] = part.drawn(np.ascontiguousarray(values[:, place]), labels[v], subkey(key, v), first_row)
+        return out

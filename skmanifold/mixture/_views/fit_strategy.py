@@ -8,11 +8,12 @@ import numpy as np
 
 from ...base import FitStrategy, Run, best_chain
 from ...inference._chains import Chain
+from ...inference._draw_store import evenly_spaced
 from ...metrics._partitions import point_partition
 from ...random._keys import Purpose, subkey
 from ...utils._threads import Workers
 from .._dirichlet_process.fit_strategy import find_merges, find_typical_rows, point_estimate
-from .._memberships import draw_store, partition_draw
+from .._memberships import partition_draw
 from .draws import ViewDraw, ViewsDraw
 from .inference import ViewEstimate
 from .model import View, ViewModel
@@ -20,7 +21,8 @@ from .proposals import Launch, compacted
 from .starts import StartOfViews, launches_of, learn_columns
 
 _MAX_PARTITIONS = 200  # of columns, that the estimate is compared with
-_MOST_DRAWS = 50  # of the rows in a view of the estimate
+_MOST_DRAWS, _FEW_DRAWS = 50, 8  # of the rows in a view of the estimate, and in one of a single column
+_N_VIEWS, _N_COMPONENTS = 8, 100  # in a draw, to estimate its memory
 
 
 class RowsInViews(NamedTuple):
@@ -43,7 +45,9 @@ class ViewFit(FitStrategy):
         self.known = {**data.known, "_key": run.key, "n_batch_iter_": 0}
         self.key = run.key
         self.clusters = data.family.clusters(data.rows)
-        self.stride = max(1, -(-run.schedule.n_draws // max(1, draw_store(mixture, self.clusters).max_draws)))
+        draw_bytes = 4 * self.n_rows * min(self.clusters.n_features, _N_VIEWS) + self.clusters.draw_bytes(_N_COMPONENTS)
+        most = int(mixture.max_draws_bytes) // max(1, int(draw_bytes * mixture.n_chains))
+        self.stride = max(1, -(-run.schedule.n_draws // max(1, most)))
 
     def model(self, workers: Workers) -> ViewModel:
         """The model before hyperparameters are learned."""
@@ -129,7 +133,7 @@ class ViewFit(FitStrategy):
 
         Each draw has a partition of its own: that of the view with the most of these columns.
         """
-        draws = fitted["_draws"][:: max(1, -(-len(fitted["_draws"]) // _MOST_DRAWS))]
+        draws = evenly_spaced(fitted["_draws"], _MOST_DRAWS if len(columns) > 1 else _FEW_DRAWS)
         nearest = [max(draw.views, key=lambda view: np.isin(view.columns, columns).sum()) for draw in draws]
         own = model.given(self.numbers).of_columns(columns)
         rows = model.row_model(own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -27,7 +27,7 @@ from .._imputation import ImputesCells
 from .._memberships import PartitionDraw, draw_labels
 from .._merging import Merges, clusters_of, joined
 from .._scores import shares_and_log_density
-from .draws import ViewDraw, ViewsDraw
+from .draws import SomeViews, ViewDraw, ViewsDraw
 
 if TYPE_CHECKING:  # pandas is optional
     import pandas as pd
@@ -88,6 +88,17 @@ class ViewInference(ImputesCells):
 
     def _family_rows(self, rows: Any) -> Any:
         return self._family.clusters(rows)
+
+    def _needed(self, draw: ViewsDraw, values: np.ndarray) -> SomeViews:
+        return SomeViews(draw, np.flatnonzero(np.isnan(values).any(axis=0)))
+
+    def _views_of(self, rows: Any, draws: Sequence[ViewsDraw]) -> Iterator[list[tuple[Any, np.ndarray, Any]]]:
+        """For each draw the views with missing cells: columns, memberships of rows, and distributions of cells."""
+        values, family = rows.cells(), self._family_rows(rows)
+        with Workers(self.n_jobs) as workers, limit_threads("blas"):
+            for draw in draws:
+                shares, cells = self._needed(draw, values).expected(family, workers)
+                yield list(zip(cells.places, shares.values(), cells.parts, strict=True))
 
     @property
     def _predictive(self) -> Sequence[ViewsDraw]:
