@@ -339,12 +339,14 @@ class ViewInference(ImputesCells):
         Raises
         ------
         ValueError
-            If the result would take more than 4 GiB, a column is unknown, or Y is given without X.
+            If the result would take more than 4 GiB, a column is unknown, `columns` is empty, or Y is given without X.
         """
         check_is_fitted(self)
         if X is None and Y is not None:
             raise ValueError("row_similarity with Y needs X too.")
         chosen = np.arange(self.n_features_in_) if columns is None else self._chosen_columns("row_similarity", columns)
+        if not len(chosen):
+            raise ValueError("row_similarity needs at least one column.")
         of_rows: list[Any] = [None if each is None else self._family_rows(self._read(each)) for each in (X, Y)]
         n = len(self._views[0].labels) if X is None else of_rows[0].n_rows
         m = n if Y is None else of_rows[1].n_rows
@@ -404,7 +406,7 @@ class ViewInference(ImputesCells):
                 for draw, densities in zip(self._draws, whole, strict=True):
                     v = draw.column_labels[j]
                     of_draws.append(densities[v] - draw.views[v].log_density(others, workers))
-                out[:, j] = np.log(len(of_draws)) - logsumexp(of_draws, axis=0)
+                out[:, j] = np.log(len(of_draws)) - np.logaddexp.reduce(of_draws)  # in one order for any rows
         out[np.isnan(values)] = np.nan
         return pd.DataFrame(out, index=getattr(X, "index", None), columns=column_names(self, d, None))
 
@@ -447,7 +449,9 @@ class ViewInference(ImputesCells):
         for t in np.unique(draws):
             chosen = np.flatnonzero(draws == t)
             rows = self.emission_.rows_of_values(self, values[chosen])
-            values[chosen] = self._drawn_cells(rows, values[chosen], self._draws[t], subkey(key, Purpose.ROWS, int(t)))
+            own = values[chosen]
+            drawn = self._drawn_cells(rows, own, self._draws[t], subkey(key, Purpose.ROWS, int(t)))
+            values[chosen] = np.where(np.isnan(own), drawn, own)
         return self._as_table(values)
 
     def _given_cells(self, given: dict[Any, Any]) -> np.ndarray:
@@ -460,7 +464,13 @@ class ViewInference(ImputesCells):
                 if value not in known:
                     raise ValueError(f"{value!r} is no category of the column {name!r} in fit.")
                 value = known.index(value)
-            cells[column] = float(value)
+            try:
+                cells[column] = float(value)
+            except (TypeError, ValueError):
+                cells[column] = np.nan
+            if not np.isfinite(cells[column]) or (layout.kinds[column] == "bool" and value not in (0, 1)):
+                wanted = "True or False" if layout.kinds[column] == "bool" else "a finite number"
+                raise ValueError(f"given of sample needs {wanted} for the column {name!r}; got {value!r}.")
         return cells
 
     def to_arviz(self) -> Any:
