@@ -136,7 +136,13 @@ _ASKED = {
     "labels_": False,
     "views_": False,
 }
-_NOT_PROPORTIONS = ("imputer", "CrossCat", "rates", "SubspaceMixture", "noise-per-cluster")  # but cells, intensities, and distances
+_NOT_PROPORTIONS = (
+    "imputer",
+    "CrossCat",
+    "rates",
+    "SubspaceMixture",
+    "noise-per-cluster",
+)  # but cells, intensities, and distances
 _NUMBERS = (-1, 0, 1, 2, 3, 7, 65_535, 2**31, 2**40, -(2**40), 1e300, -1e300, 1e155, 1e18, 1e-300, 1e-320, 0.5, -0.5)
 _VALUES = (
     *_NUMBERS,
