@@ -22,11 +22,12 @@ from .._dirichlet_process.starts import searched_rows
 from .._memberships import read_labels
 from .fit_strategy import RowsInViews, ViewFit
 from .inference import ViewInference
+from .prior import DrawsViewsFromPrior
 from .proposals import ConcentrationPrior, compacted
 from .starts import StartOfViews
 
 
-class CrossCat(ViewInference, DensityMixin, BaseSampledEstimator):
+class CrossCat(ViewInference, DrawsViewsFromPrior, DensityMixin, BaseSampledEstimator):
     r"""CrossCat: views of columns, each with its own clusters of the rows; for tables with many unrelated columns.
 
     The columns are divided into *views*. Columns of different views are independent. In each view there is a Dirichlet

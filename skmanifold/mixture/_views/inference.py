@@ -81,6 +81,13 @@ class ViewInference(ImputesCells):
     def _disagreement(self, sizes: Sizes) -> str | None:
         if not self._draws or not self._views:
             return "has no draws"
+        pairs = [(own.columns, view.columns) for own, view in zip(self._views, self._estimate.views, strict=False)]
+        if len(self._views) != len(self._estimate.views) or not all(np.array_equal(*pair) for pair in pairs):
+            return "has views that are not those of its estimate"
+        for draw in (self._estimate, *self._draws):
+            for view in draw.views:
+                if problem := view.disagrees(self._family, len(self._views[0].labels)):
+                    return problem
         return super()._disagreement(sizes)
 
     def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
