@@ -40,6 +40,8 @@ CASES = {
     "VonMisesFisherMixture": ({"n_components": 3}, DIRECTIONS),
     "SubspaceMixture": ({"n_components": 2}, POINTS),
     "SubspaceClassifier": ({}, POINTS),
+    "MixtureClassifier": ({"estimator": skmanifold.ExponentialFamilyMixture(2)}, POINTS),
+    "MixtureRegressor": ({"estimator": skmanifold.ExponentialFamilyMixture(2)}, POINTS),
     "MixtureImputer": ({"mixture": skmanifold.ExponentialFamilyMixture(2)}, POINTS),
 }
 METHODS = ("transform", "predict", "predict_proba", "score")

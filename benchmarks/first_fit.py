@@ -77,6 +77,8 @@ CASES = {  # settings, data, and whether there are classes
     "SubspaceMixture": ({"n_components": 2}, points, False),
     "SubspaceClassifier": ({}, points, True),
     "MixtureImputer": ({}, points, False),
+    "MixtureClassifier": ({}, points, True),
+    "MixtureRegressor": ({}, points, True),
 }
 
 

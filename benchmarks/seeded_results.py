@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
 
 from skmanifold import (
     CrossCat,
@@ -29,6 +29,8 @@ from skmanifold import (
     DPMixture,
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
+    MixtureClassifier,
+    MixtureRegressor,
     OrthogonalSphericalAdmixture,
     SphericalAdmixture,
     StochasticLDA,
@@ -120,6 +122,9 @@ def estimators() -> Iterator[Case]:
     for noise in ("shared", "per_cluster"):
         yield f"SubspaceMixture, {noise}", SubspaceMixture(3, noise=noise, **SHORT), ROWS, ("fit",)
     yield "SubspaceClassifier", SubspaceClassifier(SubspaceMixture(1, **SHORT), random_state=0), ROWS, ("fit",)
+    mixture = ExponentialFamilyMixture(3, emission="auto", **SHORT)
+    yield "MixtureClassifier", MixtureClassifier(mixture), TABLE, ("fit",)
+    yield "MixtureRegressor", MixtureRegressor(mixture), TABLE, ("fit",)
     for assignment in ("soft", "hard"):
         directions = VonMisesFisherMixture(4, assignment=assignment, tol=0.0, max_iter=20, random_state=0)
         yield f"VonMisesFisherMixture, {assignment}", directions, COUNTS, ("fit",)
@@ -236,7 +241,7 @@ def lines(only: str) -> Iterator[str]:
     """Cases and digests."""
     for name, estimator, X, learn in estimators():
         if name.startswith(only):
-            y = CLASSES if isinstance(estimator, SubspaceClassifier) else None
+            y = CLASSES if is_classifier(estimator) else ROWS[:, 4] if is_regressor(estimator) else None
             yield f"{name}: {results(clone(estimator), X, y, learn)}"
     for name, target, sampler, options in densities():
         if name.startswith(only):

@@ -14,7 +14,9 @@ from .mixture import CrossCat as CrossCat
 from .mixture import DPCategoricalMixture as DPCategoricalMixture
 from .mixture import DPMixture as DPMixture
 from .mixture import ExponentialFamilyMixture as ExponentialFamilyMixture
+from .mixture import MixtureClassifier as MixtureClassifier
 from .mixture import MixtureImputer as MixtureImputer
+from .mixture import MixtureRegressor as MixtureRegressor
 from .mixture import SubspaceClassifier as SubspaceClassifier
 from .mixture import SubspaceMixture as SubspaceMixture
 from .mixture import VonMisesFisherMixture as VonMisesFisherMixture

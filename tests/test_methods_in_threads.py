@@ -10,8 +10,8 @@ from threading import Barrier, get_ident
 import pandas as pd
 import pytest
 from _frozen import Written, freeze
-from persistence._fitted import CASES, CLASSES, assert_same, fitted
-from sklearn.base import BaseEstimator, is_classifier
+from persistence._fitted import CASES, assert_same, fitted, targets_of
+from sklearn.base import BaseEstimator
 
 import skmanifold
 from skmanifold import SubspaceMixture
@@ -31,6 +31,8 @@ SHORT = {
     "directions",
     "classes",
     "imputer",
+    "table-classifier",
+    "table-regressor",
     "dp-rows-gaussian",
     "table-ExponentialFamilyMixture",
 }
@@ -74,15 +76,19 @@ CALLS = {  # arguments of the calls of each method
     "outlier_proba": _nothing_or_rows,
     "perplexity": _rows,
     "predict": _rows,
+    "predict_interval": _rows,
     "predict_log_proba": _rows,
     "predict_proba": _rows,
+    "predict_quantiles": lambda estimator, X: [{"X": X, "q": 0.3}, {"X": X, "q": [0.1, 0.9]}],
     "project": _rows,
     "remove_topics": lambda estimator, X: [{"topics": [0]}],
     "row_similarity": lambda estimator, X: [{}, {"X": X}, {"X": X, "Y": X[:3], "columns": [0]}],
     "sample": lambda estimator, X: [{"n_samples": X.shape[0], "random_state": 0}],
     "sample_prior": lambda estimator, X: [{"n_samples": X.shape[0], "random_state": 0}],
     "save": _nothing,
-    "score": lambda estimator, X: [{"X": X} | ({"y": CLASSES[: len(X)]} if is_classifier(estimator) else {})],
+    "score": lambda estimator, X: [
+        {"X": X} | dict(zip("y", (y[: len(X)] for y in targets_of(estimator)), strict=False))
+    ],
     "score_samples": _rows,
     "summary": _rows,
     "surprisal": _rows,

@@ -93,6 +93,8 @@ _DATA: dict[str, Callable[[], Any]] = {
     "SubspaceMixture": _points,
     "SubspaceClassifier": _points,
     "MixtureImputer": _table,
+    "MixtureClassifier": _table,
+    "MixtureRegressor": _table,
     "CrossCat": _table,
 }
 _OF_EMISSIONS: dict[str, Callable[[], Any]] = {
@@ -108,6 +110,7 @@ _OF_EMISSIONS: dict[str, Callable[[], Any]] = {
 _OTHER_TYPES: dict[str, tuple[Callable[[Any], Any], ...]] = {  # of X that need other kernels with the same settings
     "VonMisesFisherMixture": (lambda X: X.astype(np.float32), scipy.sparse.csr_array),
 }
+_WITH_TARGETS = "SubspaceClassifier", "MixtureClassifier", "MixtureRegressor"
 _OF_ROWS = ("transform", "predict", "predict_proba", "score", "score_samples", "perplexity", "project", "co_clustering")
 ESTIMATORS = tuple(_DATA)
 
@@ -132,7 +135,7 @@ class Case(NamedTuple):
             for convert in (lambda X: X, *_OTHER_TYPES.get(self.estimator, ())):
                 X = convert(self.data())
                 try:
-                    self._fit_and_infer(X, *([np.arange(len(X)) % 2] if self.estimator == "SubspaceClassifier" else []))
+                    self._fit_and_infer(X, *([np.arange(len(X)) % 2] if self.estimator in _WITH_TARGETS else []))
                 except IncompatibleError:  # an emission that this sampler cannot use
                     return
 

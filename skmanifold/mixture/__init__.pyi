@@ -3,6 +3,8 @@ from ._dirichlet_process.estimator import DPMixture as DPMixture
 from ._dp_categorical import DPCategoricalMixture as DPCategoricalMixture
 from ._exponential_family.estimator import ExponentialFamilyMixture as ExponentialFamilyMixture
 from ._imputer import MixtureImputer as MixtureImputer
+from ._predictors import MixtureClassifier as MixtureClassifier
+from ._predictors import MixtureRegressor as MixtureRegressor
 from ._subspace.classifier import SubspaceClassifier as SubspaceClassifier
 from ._subspace.estimator import SubspaceMixture as SubspaceMixture
 from ._views.estimator import CrossCat as CrossCat

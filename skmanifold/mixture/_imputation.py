@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
@@ -118,6 +119,45 @@ def _fill_arrow(X: Any, place: int, holes: np.ndarray, cells: np.ndarray, has_te
 _FILL = {"numpy": _fill_array, "pandas": _fill_pandas, "polars": _fill_polars, "pyarrow": _fill_arrow}
 
 
+def check_cells(emission: Any, family: Any) -> None:
+    """Raise an IncompatibleError unless a family of the emission, or their class, has distributions of cells."""
+    if not offers(family, HasCells):
+        cls = family if isinstance(family, type) else type(family)
+        raise IncompatibleError(
+            f"The emission {type(emission).__name__} has no distributions of single cells (the method "
+            f"cell_distribution of {cls.__name__}), which imputation needs."
+        )
+
+
+def _completed(X: Any, names: list | None, n_features: int, chosen: np.ndarray) -> Any:
+    """X with missing cells in `chosen` columns if it is a data frame, or an array that lacks exactly these."""
+    if sp.issparse(X):
+        return X
+    table = open_table(X)
+    X, missing = table.table, np.full(table.n_rows, np.nan)
+    if names is not None and table.names is not None:
+        asked = [names[column] for column in chosen]
+        order = [name for name in names if name in asked or name in table.names]
+        order += [name for name in table.names if name not in names]
+        if table.library == "pandas":
+            return X.assign(**dict.fromkeys(asked, missing))[order]
+        if table.library == "polars":
+            return X.with_columns([sys.modules["polars"].Series(name, missing) for name in asked]).select(order)
+        for name in asked:
+            X = X.drop_columns(name) if name in table.names else X
+            X = X.append_column(name, sys.modules["pyarrow"].array(missing))
+        return X.select(order)
+    kept = np.setdiff1d(np.arange(n_features), chosen)
+    if table.n_columns != len(kept) or table.library not in ("numpy", "pandas"):
+        return X
+    if table.library == "pandas":
+        return X.set_axis(kept, axis=1).reindex(columns=range(n_features))
+    dtype = np.result_type(X, np.float64) if X.dtype.kind in "biuf" else object
+    out = np.full((table.n_rows, n_features), np.nan, dtype=dtype)
+    out[:, kept] = X
+    return out
+
+
 _ROWS_AT_ONCE = 1 << 14  # memberships, and probabilities of categories, of so many rows are stored
 _TO_UNIT = 2.0**-64
 
@@ -175,7 +215,8 @@ class ImputesCells(MixtureInference):
         ----------
         .. [1] D. B. Rubin, "Multiple Imputation for Nonresponse in Surveys", Wiley, 1987.
         """
-        rows = self._rows_with_cells(X)
+        self._check_cells()
+        rows = self._read(X)
         values = rows.cells()
         if n_draws is None:
             expected = self._expected_cells(rows, values)
@@ -202,7 +243,8 @@ class ImputesCells(MixtureInference):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows as in `fit`. The cells of `columns` are ignored, and may be missing.
+            Rows as in `fit`. The cells of `columns` are ignored, and may be missing. A data frame may lack these
+            columns, and an array may lack exactly these.
         columns : str, int, list of these, slice, mask or callable
             Names or indices of the columns, a mask with an entry for each column of `fit`, or a function of X, as for
             the blocks of :class:`~skmanifold.emissions.Columns`. With one name or index that is not in a list, results
@@ -220,27 +262,22 @@ class ImputesCells(MixtureInference):
         IncompatibleError
             If the emission has no distributions of single cells.
         """
-        rows = self._rows_with_cells(X)
-        values = rows.cells()
+        self._check_cells()
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        chosen = chosen_columns("conditional", columns, OpenTable(X, "", names, len(values), self.n_features_in_))
+        chosen = chosen_columns("conditional", columns, OpenTable(X, "", names, 0, self.n_features_in_))
         if not len(chosen):
             raise ValueError("conditional needs at least one column.")
+        values = self._read(_completed(X, names, self.n_features_in_, chosen)).cells()
         values[:, chosen] = np.nan
         masked = self.emission_.rows_of_values(self, values)
         expected = self._expected_cells(masked, values)
         is_single = isinstance(columns, str | Integral) and not isinstance(columns, bool)
         return Conditional(self, chosen, expected, masked, is_single)
 
-    def _rows_with_cells(self, X: MatrixLike) -> Any:
+    def _check_cells(self) -> None:
         check_is_fitted(self)
         for family in getattr(self._family, "blocks", (self._family,)):
-            if not offers(family, HasCells):
-                raise IncompatibleError(
-                    f"The emission {type(self.emission_).__name__} has no distributions of single cells (the method "
-                    f"cell_distribution of {type(family).__name__}), which imputation needs."
-                )
-        return self._read(X)
+            check_cells(self.emission_, family)
 
     def _views_of(self, rows: Any, draws: Sequence[Any]) -> Iterator[list[tuple[Any, np.ndarray, Any]]]:
         """For each draw its views: columns, memberships of rows, and distributions of the cells of these columns.

@@ -17,13 +17,14 @@ from ..utils._typing import BaseEstimator, Ignored, MatrixLike, RandomStateLike,
 from ._dirichlet_process.estimator import DPMixture
 from ._dp_categorical import DPCategoricalMixture
 from ._exponential_family.estimator import ExponentialFamilyMixture
+from ._views.estimator import CrossCat
 
-_MIXTURES = DPMixture, DPCategoricalMixture, ExponentialFamilyMixture
+_MIXTURES = DPMixture, DPCategoricalMixture, ExponentialFamilyMixture, CrossCat
 
 
-def _fitted_mixture(value: Any, where: str, sizes: Sizes) -> None:
+def fitted_mixture(value: Any, where: str, sizes: Sizes) -> None:
     if type(value) not in _MIXTURES or not value.__sklearn_is_fitted__():
-        refuse(where, "is no fitted DPMixture, DPCategoricalMixture or ExponentialFamilyMixture")
+        refuse(where, "is no fitted DPMixture, DPCategoricalMixture, ExponentialFamilyMixture or CrossCat")
     check_estimator(value)
 
 
@@ -75,7 +76,7 @@ class MixtureImputer(LinksToItsPage, SavesItself, OneToOneFeatureMixin, Transfor
         "random_state": ["random_state"],
     }
 
-    mixture_: Annotated[Any, _fitted_mixture]
+    mixture_: Annotated[Any, fitted_mixture]
 
     def __init__(
         self,

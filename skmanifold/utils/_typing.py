@@ -20,6 +20,7 @@ __all__ = [
     "Ignored",
     "MatrixLike",
     "RandomStateLike",
+    "RegressorMixin",
     "TransformerMixin",
     "available_if",
     "fit_context",
@@ -89,11 +90,23 @@ if TYPE_CHECKING:  # scikit-learn has no types, so inherited or decorated functi
         def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
             """See scikit-learn."""
 
+    class RegressorMixin(sklearn.base.RegressorMixin):
+        """See scikit-learn."""
+
+        def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+            """See scikit-learn."""
+
     class Bunch(dict[str, Any]):
         """See scikit-learn."""
 
 else:
-    from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+    from sklearn.base import (
+        BaseEstimator,
+        ClassifierMixin,
+        ClassNamePrefixFeaturesOutMixin,
+        RegressorMixin,
+        TransformerMixin,
+    )
     from sklearn.utils import Bunch
     from sklearn.utils.metaestimators import available_if
 

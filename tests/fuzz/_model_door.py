@@ -9,12 +9,12 @@ from io import BytesIO
 
 import numpy as np
 import pandas as pd
-from persistence._fitted import BITS, CASES, CLASSES, CODES, COUNTS, ROWS, SHORT, TABLE
+from persistence._fitted import BITS, CASES, CODES, COUNTS, ROWS, SHORT, TABLE, targets_of
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from fuzz._cases import one_sentence
-from skmanifold import DPMixture, ExponentialFamilyMixture, SubspaceClassifier, load
+from skmanifold import DPMixture, ExponentialFamilyMixture, load
 from skmanifold.emissions import (
     Bernoulli,
     Categorical,
@@ -51,6 +51,8 @@ QUICK = (
     "unknown-size",
     "SubspaceMixture-gibbs",
     "classes",
+    "table-classifier",
+    "table-regressor",
     "directions",
     "ExponentialFamilyAdmixture-esca-stream",
     "ExponentialFamilyAdmixture-gibbs",
@@ -195,7 +197,7 @@ def _fitted(name):
     original, X, steps = CASES[name]
     estimator = clone(original)
     for step in steps:
-        getattr(estimator, step)(X, *([CLASSES] if isinstance(estimator, SubspaceClassifier) else []))
+        getattr(estimator, step)(X, *targets_of(estimator))
     return estimator
 
 
@@ -432,7 +434,7 @@ def _ask(estimator, asked, X):
         return [*kinds, *found.predict_proba(), *found.predict(), found.log_density(X)]
     if asked == "project":
         return np.nan_to_num(method(X).coordinates, posinf=np.inf, neginf=-np.inf)
-    return method(X, CLASSES[: len(X)]) if asked == "score" and isinstance(estimator, SubspaceClassifier) else method(X)
+    return method(X, *(y[: len(X)] for y in targets_of(estimator))) if asked == "score" else method(X)
 
 
 def _wrong(answer, sums):

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
 
 import skmanifold
 from skmanifold import (
@@ -15,7 +15,9 @@ from skmanifold import (
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
     HDPAdmixture,
+    MixtureClassifier,
     MixtureImputer,
+    MixtureRegressor,
     OrthogonalSphericalAdmixture,
     SphericalAdmixture,
     StochasticLDA,
@@ -47,6 +49,7 @@ BITS = (COUNTS > 1).astype(float)
 CODES = _RNG.integers(0, 3, (40, 5)).astype(float)
 CODES[3, 2] = np.nan
 VECTORS = _RNG.normal(size=(6, 2))
+TARGET = ROWS[:, 0] + _RNG.normal(size=40)
 TABLE = pd.DataFrame(
     {
         "a": ROWS[:, 0],
@@ -129,6 +132,9 @@ def _cases():
         mixture = kind.set_params(emission="auto")
         cases[f"table-{type(kind).__name__}"] = (mixture, TABLE, ("fit",))
     cases["imputer"] = (MixtureImputer(ExponentialFamilyMixture(2, **SHORT)), ROWS, ("fit",))
+    of_table = ExponentialFamilyMixture(2, emission="auto", sampler="gibbs", **SHORT)
+    cases["table-classifier"] = (MixtureClassifier(of_table), TABLE, ("fit",))
+    cases["table-regressor"] = (MixtureRegressor(of_table), TABLE, ("fit",))
     topics = SphericalAdmixture(2, document_concentration="per_topic", **SHORT)
     cases["topic-concentrations"] = (topics, COUNTS, ("fit", "partial_fit"))
     for covariance_type in ("diag", "spherical"):
@@ -140,12 +146,17 @@ def _cases():
 CASES = _cases()
 
 
+def targets_of(estimator):
+    """A list of the target that the estimator is fitted to; empty if it needs none."""
+    return [CLASSES] if is_classifier(estimator) else [TARGET] if is_regressor(estimator) else []
+
+
 @cache
 def fitted(name):
     """The estimator of a case; to be left as it is."""
     estimator, X, steps = CASES[name]
     for step in steps:
-        getattr(estimator, step)(X, *([CLASSES] if isinstance(estimator, SubspaceClassifier) else []))
+        getattr(estimator, step)(X, *targets_of(estimator))
     return estimator
 
 

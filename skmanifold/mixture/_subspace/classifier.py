@@ -25,7 +25,7 @@ from .family import as_numbers
 from .inference import DRAW_AXES
 
 
-def _classes(value: Any, where: str, sizes: Sizes) -> None:
+def sorted_classes(value: Any, where: str, sizes: Sizes) -> None:
     """Condition for unique class labels in order."""
     if type(value) is not np.ndarray or value.ndim != 1 or not len(value) or value.dtype.kind not in "biufUSO":
         refuse(where, "are no labels of classes")
@@ -106,7 +106,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
 
     n_features_in_: Annotated[int, Integer(1, size="n_features")]
     feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
-    classes_: Annotated[np.ndarray, _classes]
+    classes_: Annotated[np.ndarray, sorted_classes]
     mixtures_: Annotated[list[Annotated[Any, _mixture]], Length("n_classes")]
     class_prior_: Annotated[np.ndarray, Array("float64", "n_classes", low=0, sums_to_one=0)]
 

@@ -119,11 +119,11 @@ class ViewInference(ImputesCells):
 
     @property
     def rhat_(self) -> dict[str, float]:
-        """R-hat of the log joint density and of the number of views; NaN for one chain or fewer than four draws."""
-        drawn = self.posterior_
-        few = drawn["n_views"].shape[0] < 2 or drawn["n_views"].shape[1] < 4
-        names = "log_joint", "n_views"
-        return {name: np.nan if few else float(Draws(drawn[name].astype(float)).rhat()) for name in names}
+        """R-hat of the log joint density and of the number of views.
+
+        NaN for one chain or fewer than four draws, infinite if chains are constant and differ.
+        """
+        return {name: _rhat(self.posterior_[name].astype(float)) for name in ("log_joint", "n_views")}
 
     # Views of the estimate
 
@@ -494,6 +494,14 @@ class ViewInference(ImputesCells):
             If there are no draws.
         """
         return to_tree(self.posterior_, {"column_labels": ["feature"]})
+
+
+def _rhat(drawn: np.ndarray) -> float:
+    if drawn.shape[0] < 2 or drawn.shape[1] < 4:
+        return np.nan
+    if not drawn.std(axis=1).any():
+        return np.inf if np.ptp(drawn) else 1.0
+    return float(Draws(drawn).rhat())
 
 
 def _information(view: ViewDraw, family: Any, key: np.uint64) -> np.ndarray:
