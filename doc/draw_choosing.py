@@ -43,6 +43,13 @@ CHART = [
             (["classes, given as y"], "SubspaceClassifier", "one or more subspaces per class"),
         ],
     ),
+    (
+        ["Tables with columns of", "several kinds"],
+        [
+            (["clusters, filled cells"], "DPMixture", 'emission="auto"'),
+            (["which columns depend", "on each other"], "CrossCat", "views, with clusters in each"),
+        ],
+    ),
     (["No data: a log density", "with its gradient"], [(["draws from this density"], "sample", "draws, ESS, R-hat")]),
 ]
 WIDTH, HEIGHT, GAP = 900, 48, 14

@@ -5,8 +5,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from benchmarks.calibration import directions, dirichlet_processes, mixtures, subspaces, topics
+from benchmarks.calibration import directions, dirichlet_processes, mixtures, subspaces, topics, views
 from skmanifold import (
+    CrossCat,
     DPCategoricalMixture,
     DPMixture,
     ExponentialFamilyAdmixture,
@@ -20,6 +21,7 @@ from skmanifold import (
 from skmanifold.emissions import (
     Bernoulli,
     Categorical,
+    Columns,
     Gaussian,
     Multinomial,
     NegativeBinomial,
@@ -28,7 +30,7 @@ from skmanifold.emissions import (
 )
 from skmanifold.models import IncompatibleError
 
-MODULES = mixtures, dirichlet_processes, topics, directions, subspaces
+MODULES = mixtures, dirichlet_processes, topics, directions, subspaces, views
 EXACT = [setting for module in MODULES for setting in module.SETTINGS if setting.kind == "exact"]
 SHORT_PROCESSES = ("process_bernoulli", "process_categorical", "process_codes_slice", "process_gaussian")
 
@@ -117,6 +119,12 @@ MEANS = {  # estimator, shape, statistic, expectation
         DPMixture(Bernoulli(), concentration=2.0),
         {"n_samples": 6, "n_features": 1},
         lambda X, truth: (np.mean(truth["labels"][:, None] == truth["labels"]) * 6 - 1) / 5,
+        1 / 3,
+    ),
+    "pairs of columns": (  # in one view with probability 1 / (1 + concentration)
+        CrossCat(Columns([("events", Bernoulli(), slice(None))]), view_concentration=2.0),
+        {"n_samples": 1, "n_features": 6},
+        lambda X, truth: (np.mean(truth["column_labels"][:, None] == truth["column_labels"]) * 6 - 1) / 5,
         1 / 3,
     ),
     "concentration of a process": (
@@ -230,6 +238,7 @@ FITTED = [
     (SphericalAdmixture(2), np.random.default_rng(0).normal(size=(30, 5))),
     (OrthogonalSphericalAdmixture(2), np.random.default_rng(0).normal(size=(30, 5))),
     (SubspaceMixture(2), np.random.default_rng(0).normal(size=(30, 3))),
+    (CrossCat(), np.random.default_rng(0).normal(size=(30, 3))),
 ]
 
 
@@ -258,6 +267,9 @@ REFUSED = [
     (DPMixture(NegativeBinomial(shape_prior=1.0)), "learns hyperparameters of NegativeBinomial"),
     (DPMixture(Gaussian(mean_prior=np.zeros(2), covariance_prior=1.0)), "mean_precision"),
     (DPCategoricalMixture("categorical"), "min_categories"),
+    (CrossCat(Columns([("numbers", Gaussian("diag"), [0, 1])])), "mean_prior, covariance_prior are None"),
+    (CrossCat(Columns([("counts", NegativeBinomial(shape_prior=1.0), [0, 1])])), "are learned"),
+    (CrossCat(Columns([("one", Bernoulli(), [0])])), "No block of Columns has the column 1"),
     (StochasticLDA(2, topic_word_prior="auto"), "'auto' priors"),
     (StochasticLDA(2, seed_words=[[0]]), "seed_words"),
     (ExponentialFamilyAdmixture(2, emission="poisson"), "intensity_rate is None"),
@@ -276,7 +288,7 @@ def test_priors_that_depend_on_data_are_refused(estimator, message):
         clone(estimator).sample_prior(3, 2)
 
 
-@pytest.mark.parametrize("estimator", [ExponentialFamilyMixture(2, emission="auto"), DPMixture("auto")])
+@pytest.mark.parametrize("estimator", [ExponentialFamilyMixture(2, emission="auto"), DPMixture("auto"), CrossCat()])
 def test_tables_need_a_fit(estimator):
     with pytest.raises(IncompatibleError, match="or fit first"):
         estimator.sample_prior(3, 2)

@@ -20,14 +20,14 @@ import contextlib
 import tempfile
 from pathlib import Path
 
-from . import directions, dirichlet_processes, mixtures, subspaces, topics
+from . import directions, dirichlet_processes, mixtures, subspaces, topics, views
 from ._report import write
 from ._runs import extend
 
 RESULTS = Path(__file__).parent / "results"
 MODULES = {
     module.__name__.rpartition(".")[2]: module
-    for module in (mixtures, dirichlet_processes, topics, directions, subspaces)
+    for module in (mixtures, dirichlet_processes, topics, directions, subspaces, views)
 }
 N_SIMULATIONS = {"exact": 400, "approximate": 400, "wrong": 100}
 N_QUICK = 3

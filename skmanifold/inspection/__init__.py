@@ -10,16 +10,19 @@ from ._mixture import MixtureDisplay
 from ._sphere import SphereDisplay
 from ._topics import TopicDisplay
 from ._trace import TraceDisplay
+from ._views import DependenceDisplay, SurprisalDisplay
 
 __all__ = [
     "CalibrationDisplay",
     "ClassWords",
     "CoClusteringDisplay",
     "CriteriaDisplay",
+    "DependenceDisplay",
     "DimensionPosteriorDisplay",
     "MergesDisplay",
     "MixtureDisplay",
     "SphereDisplay",
+    "SurprisalDisplay",
     "TopicDisplay",
     "TraceDisplay",
     "class_words",

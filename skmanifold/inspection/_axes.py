@@ -130,13 +130,28 @@ def strip(ax: Any, *sides: str) -> None:
         ax.spines[side].set_visible(False)
 
 
-def draw_cells(ax: Any, cells: Any, extent: tuple[float, ...], label: str, pad: float, **options: Any) -> None:
-    """A heat map of probabilities, with a colour bar and without a frame."""
+def draw_cells(
+    ax: Any, cells: Any, extent: tuple[float, ...], label: str, pad: float, extend: str = "neither", **options: Any
+) -> None:
+    """A heat map, by default of probabilities, with a colour bar and without a frame."""
     style = {"cmap": SHADES, "vmin": 0.0, "vmax": 1.0, "interpolation": "nearest"}
     image = ax.imshow(cells, extent=extent, **{**style, **options})
     ax.tick_params(length=0)
-    ax.figure.colorbar(image, ax=ax, label=label, pad=pad).outline.set_visible(False)
+    bar = ax.figure.colorbar(image, ax=ax, pad=pad, extend=extend)
+    bar.set_label(label, parse_math=False)
+    bar.outline.set_visible(False)
     strip(ax, "top", "right", "left", "bottom")
+
+
+def draw_squares(ax: Any, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Squares on the diagonal around adjacent cells of one label; returns where they begin and end."""
+    n = len(labels)
+    ends = np.append(np.flatnonzero(labels[1:] != labels[:-1]) + 1, n)
+    begins = np.append(0, ends[:-1])
+    for begin, end in zip(begins, ends, strict=True):
+        square = [begin, end, end, begin, begin], [begin, begin, end, end, begin]
+        ax.plot(*square, color=AGAINST, linewidth=0.9, clip_on=False)
+    return begins, ends
 
 
 def percent(share: float) -> str:

@@ -16,7 +16,7 @@ from ..metrics import co_clustering
 from ..mixture._dirichlet_process.outliers import apart
 from ..utils._sklearn import take_rows
 from ..utils._typing import ArrayLike, MatrixLike
-from ._axes import AGAINST, Axes, draw_cells, one_panel, plain, pyplot
+from ._axes import Axes, draw_cells, draw_squares, one_panel, plain, pyplot
 
 _LEAST_NAMED = 0.03  # minimum fraction of rows for which a cluster gets a label
 
@@ -117,7 +117,7 @@ class CoClusteringDisplay:
             clusters = labels[rows]
         else:
             clusters = estimator.labels_[rows] if X is None else estimator.predict(shown)
-        order = _in_order(similarity, clusters)
+        order = in_order(similarity, clusters)
         return cls(similarity=similarity[np.ix_(order, order)], labels=clusters[order], rows=rows[order]).plot(ax=ax)
 
     def plot(self, ax: Axes | None = None, **image_kwargs: Any) -> Self:
@@ -141,11 +141,7 @@ class CoClusteringDisplay:
         label = "probability of the same cluster"
         draw_cells(self.ax_, self.similarity, (0, n, n, 0), label, 0.03, **image_kwargs)
         labels = np.asarray(self.labels)
-        ends = np.append(np.flatnonzero(labels[1:] != labels[:-1]) + 1, n)
-        begins = np.append(0, ends[:-1])
-        for begin, end in zip(begins, ends, strict=True):
-            square = [begin, end, end, begin, begin], [begin, begin, end, end, begin]
-            self.ax_.plot(*square, color=AGAINST, linewidth=0.9, clip_on=False)
+        begins, ends = draw_squares(self.ax_, labels)
         named = ends - begins >= _LEAST_NAMED * n
         names = [plain(label) for label in labels[begins[named]]]
         self.ax_.set_yticks((begins + ends)[named] / 2, names, fontsize=8, parse_math=False)
@@ -162,8 +158,8 @@ def _drawn_labels(estimator: Any) -> np.ndarray:
     return estimator._drawn_partitions
 
 
-def _in_order(similarity: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Order of rows by label, and within a label by average linkage."""
+def in_order(similarity: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Order of rows, or columns, by label, and within a label by average linkage of the probabilities."""
     order = []
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)

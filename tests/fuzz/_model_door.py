@@ -46,6 +46,7 @@ QUICK = (
     "SphericalAdmixture-gsgnht-stream",
     "SphericalAdmixture-svb-stream",
     "HDPAdmixture-gibbs",
+    "CrossCat-view_slice",
     "OrthogonalSphericalAdmixture-gibbs",
     "unknown-size",
     "SubspaceMixture-gibbs",
@@ -130,8 +131,20 @@ _ASKED = {
     "icl": False,
     "uncertainty": False,
     "project": False,
+    "column_dependence": False,
+    "mutual_information": False,
+    "row_similarity": False,
+    "surprisal": False,
+    "labels_": False,
+    "views_": False,
 }
-_NOT_PROPORTIONS = ("imputer", "rates", "SubspaceMixture", "noise-per-cluster")  # but cells, intensities, and distances
+_NOT_PROPORTIONS = (
+    "imputer",
+    "CrossCat",
+    "rates",
+    "SubspaceMixture",
+    "noise-per-cluster",
+)  # but cells, intensities, and distances
 _NUMBERS = (-1, 0, 1, 2, 3, 7, 65_535, 2**31, 2**40, -(2**40), 1e300, -1e300, 1e155, 1e18, 1e-300, 1e-320, 0.5, -0.5)
 _VALUES = (
     *_NUMBERS,
@@ -147,6 +160,7 @@ _VALUES = (
 )
 _LEARNED = (
     "DPCategoricalMixture",
+    "CrossCat",
     "DPMixture",
     "Poisson",
     "SGLD",
@@ -403,7 +417,12 @@ def _ask(estimator, asked, X):
     if not callable(method):
         return method
     if asked == "sample":
-        return method(3, random_state=0)[0]
+        found = method(3, random_state=0)
+        return found[0] if isinstance(found, tuple) else found
+    if asked in ("column_dependence", "mutual_information", "row_similarity"):
+        return np.nan_to_num(method(), posinf=np.inf, neginf=-np.inf)
+    if asked == "surprisal":
+        return np.nan_to_num(method(X), posinf=np.inf, neginf=-np.inf)
     if asked in ("co_clustering", "credible_intervals", "to_arviz", "cluster_summary"):
         method()
         return None

@@ -3,8 +3,10 @@
 from functools import cache
 
 import numpy as np
+import pandas as pd
 
 from skmanifold import (
+    CrossCat,
     DPCategoricalMixture,
     ExponentialFamilyAdmixture,
     ExponentialFamilyMixture,
@@ -70,6 +72,27 @@ def family_mixture(emission):
 @cache
 def table():
     return make_categorical_mixture(120, 8, 3, weights=[0.5, 0.3, 0.2], random_state=0).data
+
+
+@cache
+def frame_of_views():
+    """Columns a and c depend on each other, b on none; some cells are missing."""
+    rng = np.random.default_rng(0)
+    groups = rng.integers(2, size=100)
+    frame = pd.DataFrame(
+        {
+            "a": rng.normal(6.0 * groups, 1.0),
+            "b": rng.normal(size=100),
+            "c": np.where(rng.random(100) < 0.05, 1 - groups, groups).astype(str),
+        },
+        index=[f"row {i}" for i in range(100)],
+    )
+    return frame.mask(rng.random(frame.shape) < 0.03)
+
+
+@cache
+def views():
+    return CrossCat(max_iter=40, n_chains=2, random_state=0).fit(frame_of_views())
 
 
 @cache

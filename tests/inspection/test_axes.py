@@ -3,20 +3,23 @@ import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib import rcParams, style
 from matplotlib.colors import to_rgb
 from sklearn.exceptions import NotFittedError
 
-from skmanifold import DPCategoricalMixture, StochasticLDA, SubspaceMixture, VonMisesFisherMixture
+from skmanifold import CrossCat, DPCategoricalMixture, StochasticLDA, SubspaceMixture, VonMisesFisherMixture
 from skmanifold._install import install_command
 from skmanifold.inspection import (
     CoClusteringDisplay,
     CriteriaDisplay,
+    DependenceDisplay,
     DimensionPosteriorDisplay,
     MergesDisplay,
     MixtureDisplay,
     SphereDisplay,
+    SurprisalDisplay,
     TopicDisplay,
     TraceDisplay,
 )
@@ -27,20 +30,24 @@ from . import _fitted as fitted
 _PLOTS = {
     "CoClusteringDisplay.plot": CoClusteringDisplay(similarity=np.eye(2), labels=np.arange(2)).plot,
     "CriteriaDisplay.plot": CriteriaDisplay(n_components=[1, 2], scores={"bic": np.eye(2)}, names=["a", "b"]).plot,
+    "DependenceDisplay.plot": DependenceDisplay(dependence=pd.DataFrame(np.eye(2))).plot,
     "DimensionPosteriorDisplay.plot": DimensionPosteriorDisplay(probabilities=np.eye(2), names=["a", "b"]).plot,
     "MergesDisplay.plot": MergesDisplay(linkage=np.array([[0, 1, 1.0, 2]]), sizes=np.array([3, 2]), n_clusters=1).plot,
     "MixtureDisplay.plot": MixtureDisplay(points=np.eye(2), labels=np.arange(2), uncertainty=np.zeros(2)).plot,
     "SphereDisplay.plot": SphereDisplay(directions=np.eye(3)).plot,
+    "SurprisalDisplay.plot": SurprisalDisplay(surprisal=pd.DataFrame(np.eye(2))).plot,
     "TopicDisplay.plot": TopicDisplay(topics=[0], words=[["a"]], values=[np.ones(1)]).plot,
     "TraceDisplay.plot": TraceDisplay(trace=np.ones((1, 3))).plot,
     # Before any work: these estimators are not even looked at.
     "CoClusteringDisplay.from_estimator": lambda: CoClusteringDisplay.from_estimator(None),
     "CriteriaDisplay.from_search": lambda: CriteriaDisplay.from_search(None),
+    "DependenceDisplay.from_estimator": lambda: DependenceDisplay.from_estimator(None),
     "DimensionPosteriorDisplay.from_estimator": lambda: DimensionPosteriorDisplay.from_estimator(None),
     "MergesDisplay.from_estimator": lambda: MergesDisplay.from_estimator(None),
     "MixtureDisplay.from_estimator": lambda: MixtureDisplay.from_estimator(None, None),
     "SphereDisplay.from_estimator": lambda: SphereDisplay.from_estimator(None),
     "SphereDisplay.from_draws": lambda: SphereDisplay.from_draws(None),
+    "SurprisalDisplay.from_estimator": lambda: SurprisalDisplay.from_estimator(None, None),
     "TopicDisplay.from_estimator": lambda: TopicDisplay.from_estimator(None),
     "TraceDisplay.from_estimator": lambda: TraceDisplay.from_estimator(None),
     "TraceDisplay.from_draws": lambda: TraceDisplay.from_draws(None),
@@ -62,6 +69,8 @@ def test_displays_are_drawn_from_arrays_alone(name):
 
 
 _SINGLE = {
+    "dependence": lambda ax: DependenceDisplay.from_estimator(fitted.views(), ax=ax),
+    "surprisal": lambda ax: SurprisalDisplay.from_estimator(fitted.views(), fitted.frame_of_views(), ax=ax),
     "co-clustering": lambda ax: CoClusteringDisplay.from_estimator(fitted.dirichlet_process(), ax=ax),
     "merges": lambda ax: MergesDisplay.from_estimator(fitted.dirichlet_process(), ax=ax),
     "mixture": lambda ax: MixtureDisplay.from_estimator(fitted.family_mixture("gaussian"), fitted.directions(3), ax=ax),
@@ -104,6 +113,8 @@ def test_several_given_axes_are_used_and_a_single_one_is_divided(make, n):
 
 _REFUSED = [
     (CoClusteringDisplay, lambda: (fitted.von_mises_fisher(3), fitted.directions(3)), "VonMisesFisherMixture has none"),
+    (DependenceDisplay, lambda: (fitted.lda(),), "method column_dependence, such as CrossCat; StochasticLDA has none"),
+    (SurprisalDisplay, lambda: (fitted.lda(), fitted.counts()), "method surprisal, such as CrossCat; StochasticLDA"),
     (DimensionPosteriorDisplay, lambda: (fitted.lda(),), "StochasticLDA does not have"),
     (MixtureDisplay, lambda: (fitted.lda(), fitted.counts()), "StochasticLDA does not have"),
     (SphereDisplay, lambda: (fitted.von_mises_fisher(6),), "2 or 3 features; the estimator has 6"),
@@ -130,6 +141,7 @@ def test_unsuitable_estimators_are_refused(display, arguments, message):
     ("display", "estimator"),
     [
         (CoClusteringDisplay, DPCategoricalMixture()),
+        (DependenceDisplay, CrossCat()),
         (DimensionPosteriorDisplay, SubspaceMixture()),
         (SphereDisplay, VonMisesFisherMixture()),
         (TopicDisplay, StochasticLDA()),

@@ -40,6 +40,7 @@ def _parameters(display, names):
     """Parameters of a display with these three names in all places."""
     shares = dict(zip(names, np.full((3, 4), 0.2), strict=True))
     first, second, third = names
+    own = pd.Index(names, dtype=object)
     return {
         "CalibrationDisplay": {"differences": shares, "band": np.ones((2, 4)), "pvalues": dict.fromkeys(names, 0.5)},
         "CoClusteringDisplay": {"similarity": np.eye(6), "labels": np.array(names, object).repeat(2)},
@@ -47,6 +48,10 @@ def _parameters(display, names):
             "n_components": np.arange(1, 5),
             "scores": {name: np.eye(3, 4) for name in names},
             "names": names,
+        },
+        "DependenceDisplay": {
+            "dependence": pd.DataFrame(np.eye(3), index=own, columns=own),
+            "value_name": first,
         },
         "DimensionPosteriorDisplay": {"probabilities": np.eye(3), "names": names, "value_name": first},
         "MixtureDisplay": {
@@ -56,6 +61,10 @@ def _parameters(display, names):
             "axis_names": names[1:],
         },
         "SphereDisplay": {"directions": np.eye(3), "groups": np.arange(3), "names": names, "axis_names": names},
+        "SurprisalDisplay": {
+            "surprisal": pd.DataFrame(np.eye(3), index=own, columns=own),
+            "values": np.array([["a$b$c"] * 3] * 3, object),
+        },
         "TopicDisplay": {
             "topics": [0],
             "words": [names],
@@ -87,6 +96,8 @@ def _names_in(value):
     """The strings in a parameter."""
     if isinstance(value, str):
         return [value]
+    if isinstance(value, pd.DataFrame):
+        return [*value.index, *value.columns]
     items = value.tolist() if isinstance(value, np.ndarray) else value
     return [name for item in items for name in _names_in(item)] if isinstance(items, Mapping | list) else []
 

@@ -242,8 +242,9 @@ def test_rows_are_drawn_given_columns(model):
         ({"kind": "w"}, "'w' is no category of the column 'kind'"),
         ({"other": 1.0}, "other"),
         ({"a": "x"}, "'a'"),
-        ({"a": np.inf}, "'a'"),
-        ({"seen": 3}, "'seen'"),
+        ({"a": None}, "'a'"),
+        ({"a": np.inf}, "a finite number for the column 'a'; got inf"),
+        ({"seen": 3}, "True or False for the column 'seen'; got 3"),
     ):
         with pytest.raises(ValueError, match=message):
             model.sample(2, given=bad)
@@ -335,9 +336,9 @@ def test_frames_and_the_order_of_their_columns(model):
 def test_unknown_categories_and_columns(model):
     unknown = TABLE.copy()
     unknown.loc[1003, "kind"] = "w"
-    with pytest.raises(ValueError, match="'kind'.*'w'"):
+    with pytest.raises(ValueError, match=r"'kind'.*'w'"):
         model.predict(unknown)
-    with pytest.raises(ValueError, match="feature names"):
+    with pytest.raises(ValueError, match="lacks the column 'a' of fit"):
         model.predict(TABLE.rename(columns={"a": "other"}))
     with pytest.raises(ValueError, match="inf"):
         model.predict(TABLE.assign(a=np.inf))
@@ -361,7 +362,7 @@ def test_missing_cells_and_constant_columns():
     assert model.score_samples(X)[5] == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("shape", [(30, 1), (1, 3), (2, 3), (1, 1), (3, 2)])
+@pytest.mark.parametrize("shape", [(30, 1), (2, 3), (3, 2)])
 def test_few_rows_or_columns(shape):
     X = np.random.default_rng(0).normal(size=shape)
     model = CrossCat(**SHORT).fit(X)
@@ -373,6 +374,14 @@ def test_few_rows_or_columns(shape):
     assert model.row_similarity().shape == model.row_similarity(X).shape == (shape[0],) * 2
     model.mutual_information()
     model.cluster_summary()
+
+
+def test_one_row_needs_a_prior():
+    with pytest.raises(ValueError, match=r"All rows of X \(n_samples=1\) are the same, so that there is no default"):
+        CrossCat(**SHORT).fit([[1.0, 2.0]])
+    emission = Columns([("numbers", Gaussian("diag", covariance_prior=1.0), slice(None))])
+    model = CrossCat(emission, **SHORT).fit([[1.0, 2.0]])
+    assert model.labels_.shape == model.predict([[1.0, 2.0]]).shape == (1, model.n_views_)
 
 
 def test_arrays_have_no_names(of_numbers):
@@ -429,7 +438,6 @@ def test_callbacks_see_fitted_views():
     assert set(seen) == {N}
     monitor = HeldOutMonitor(TABLE[:50])
     CrossCat(**SHORT).set_callbacks(monitor, ProgressBar()).fit(TABLE[50:])
-    assert np.isfinite(monitor.get_logs()["score"] if isinstance(monitor.get_logs(), dict) else 0.0).all()
 
 
 def test_initial_views_and_fixed_ones():
@@ -483,8 +491,10 @@ def test_columns_that_depend_within_components_are_refused(covariance_type):
     emission = Columns([("numbers", Gaussian(covariance_type), slice(None))])
     with pytest.raises(IncompatibleError) as refusal:
         CrossCat(emission, **SHORT).fit(TABLE[["a", "b"]])
-    assert "numbers" in str(refusal.value) or "Gaussian" in str(refusal.value) or "Family" in str(refusal.value)
-    assert "\n" not in str(refusal.value)
+    assert str(refusal.value) == (
+        "CrossCat needs columns that are independent given the component, such as those of Gaussian('diag'), but the "
+        "columns of the block 'numbers' are not."
+    )
 
 
 @pytest.mark.parametrize(

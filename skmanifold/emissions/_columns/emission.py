@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from ...utils._parameters import offers
 from ...utils._sklearn import BaseComposition, StrOptions
-from ...utils._typing import ArrayLike, MatrixLike
+from ...utils._typing import ArrayLike, MatrixLike, available_if
 from ...utils._validation import validate_data
 from .._abilities import LearnsPrior
 from .._base import BaseEmission, WeighableEmission
@@ -19,6 +20,7 @@ from .._categorical import Categorical
 from .._estimator import sort_hyperparameters
 from .._gaussian.emission import Gaussian
 from .._negative_binomial import NegativeBinomial
+from .._protocols import HasPriorFamily
 from .._rounding import cell_width
 from .._spikes import Spikes, spikes_of
 from .family import ColumnsFamily
@@ -194,6 +196,18 @@ class Columns(WeighableEmission, BaseComposition):
             with named_errors(name):
                 families.append(bind(own, n_components, *weights))
         return ColumnsFamily(np.array([name for name, _ in self._named_emissions]), tuple(families), rows.places)
+
+    @available_if(
+        lambda emission: all(offers(own, HasPriorFamily) for _, own in emission._named_emissions or [("", None)])
+    )
+    def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> ColumnsFamily:
+        """Make a family whose hyperparameters do not depend on rows; blocks have indices of columns."""
+        check_blocks(self.blocks)
+        places, families = divided(self.blocks, OpenTable(None, "", None, 0, n_features)), []
+        for (name, emission), own in zip(self._named_emissions, places, strict=True):
+            with named_errors(name):
+                families.append(emission.prior_family(len(own), n_components, n_tokens))
+        return ColumnsFamily(np.array([name for name, _ in self._named_emissions]), tuple(families), places)
 
     def free_hyperparameters(self) -> tuple[str, ...]:
         """Hyperparameters of blocks that Dirichlet process mixtures learn, since they are None."""

@@ -92,7 +92,7 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
         draws = self._draws if stream is None else [*stream.predictive_draws(), *stream._last]
         states = (learned.get("_states") or []) if stream is None else stream.states
         for draw in (self._estimate, *draws):
-            is_wrong = _partition_disagrees if isinstance(draw, PartitionDraw) else _parameters_disagree
+            is_wrong = partition_disagrees if isinstance(draw, PartitionDraw) else _parameters_disagree
             if problem := is_wrong(self._family, draw):
                 return problem
         if not all(self._matches_samplers(state.position) for state in states):
@@ -284,7 +284,8 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
         return sp.csr_array(values) if self._fitted_on_sparse else super()._as_table(values)
 
 
-def _partition_disagrees(family: Any, draw: PartitionDraw) -> str | None:
+def partition_disagrees(family: Any, draw: PartitionDraw) -> str | None:
+    """Why a draw that was read from a file is no partition of rows of a family; None if it is one."""
     clusters = family.clusters()
     if shapes_of(draw.statistics) != shapes_of(clusters.no_statistics(len(draw.statistics.sizes))):
         return "has statistics that are not those of its family"

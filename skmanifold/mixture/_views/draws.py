@@ -11,6 +11,7 @@ from ...emissions._cells import JoinedCells
 from ...random._keys import subkey
 from ...utils._conditions import Array, Sizes, index
 from ...utils._threads import Workers
+from .._dirichlet_process.inference import partition_disagrees
 from .._memberships import PartitionDraw
 from .._scores import Memberships, to_shares
 
@@ -21,6 +22,16 @@ class ViewDraw(NamedTuple):
     columns: Annotated[np.ndarray, index("_", below="n_features")]
     labels: Annotated[np.ndarray, Array("int32", "n_rows", low=0)]
     rows: PartitionDraw
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        return None if len(self.columns) and (np.diff(self.columns) > 0).all() else "has columns that do not ascend"
+
+    def disagrees(self, family: Any, n_rows: int) -> str | None:
+        """Why this is no view of so many rows of a family of all columns; None if it is one."""
+        sizes = self.rows.statistics.sizes
+        if len(self.labels) != n_rows or not np.array_equal(np.bincount(self.labels, minlength=len(sizes)), sizes):
+            return "has labels that are not those of its components"
+        return partition_disagrees(self.family(family), self.rows)
 
     def family(self, family: Any) -> Any:
         """The family of the columns."""
@@ -37,7 +48,7 @@ class ViewsDraw(NamedTuple):
     views: tuple[ViewDraw, ...]
 
     def _disagreement(self, sizes: Sizes) -> str | None:
-        columns = np.sort(np.concatenate([view.columns for view in self.views]))
+        columns = np.sort(np.concatenate([np.zeros(0, np.int64), *(view.columns for view in self.views)]))
         return None if np.array_equal(columns, np.arange(sizes["n_features"])) else "has columns in no view, or in two"
 
     @property

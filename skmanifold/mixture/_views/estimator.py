@@ -11,20 +11,23 @@ from ...base import BaseSampledEstimator, FitStrategy, Run
 from ...emissions import BaseEmission, Categorical, Columns, Gaussian
 from ...emissions._abilities import HasClusters, SeparatesColumns
 from ...emissions._estimator import sort_hyperparameters
+from ...models import IncompatibleError
 from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler, ViewSlice
 from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED, check_concentration_prior
+from ...utils._parameters import offers
 from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
 from .._dirichlet_process.starts import searched_rows
 from .._memberships import read_labels
 from .fit_strategy import RowsInViews, ViewFit
 from .inference import ViewInference
+from .prior import DrawsViewsFromPrior
 from .proposals import ConcentrationPrior, compacted
 from .starts import StartOfViews
 
 
-class CrossCat(ViewInference, DensityMixin, BaseSampledEstimator):
+class CrossCat(ViewInference, DrawsViewsFromPrior, DensityMixin, BaseSampledEstimator):
     r"""CrossCat: views of columns, each with its own clusters of the rows; for tables with many unrelated columns.
 
     The columns are divided into *views*. Columns of different views are independent. In each view there is a Dirichlet
@@ -246,7 +249,14 @@ class CrossCat(ViewInference, DensityMixin, BaseSampledEstimator):
             emission = Columns([(name, _separable(own), columns) for name, own, columns in emission.blocks])
         sort_hyperparameters(emission, getattr(self, "feature_names_in_", None))
         family = emission.bind(rows, 1)
-        self._check_offers(emission, family, [HasClusters, SeparatesColumns], type(self).__name__)
+        whom = type(self).__name__
+        for name, block in zip(family.names, family.blocks, strict=True):
+            if not offers(block, SeparatesColumns):
+                raise IncompatibleError(
+                    f"{whom} needs columns that are independent given the component, such as those of "
+                    f"Gaussian('diag'), but the columns of the block {str(name)!r} are not."
+                )
+        self._check_offers(emission, family, [HasClusters, SeparatesColumns], whom)
         family = family.separated()
         clusters = family.clusters(rows)
         start = StartOfViews(rows.cells(), None)

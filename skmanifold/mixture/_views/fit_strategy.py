@@ -107,7 +107,11 @@ class ViewFit(FitStrategy):
         draws: list[Any] = [draw["_draw"] for chain in chains for draw in chain.draws if "_draw" in draw]
         best = chains[best_chain(chains)].state
         last, self.numbers = draw_of(best.statistics), best.latents
-        return {**self.known, "_draws": draws or [last], "_estimate": last, "_views": ()}
+        found = tuple(
+            ViewEstimate(*view, None, np.unique(view.labels, return_index=True)[1].astype(np.int64))
+            for view in last.views
+        )
+        return {**self.known, "_draws": draws or [last], "_estimate": last, "_views": found}
 
     def finish(self, fitted: dict[str, Any], model: ViewModel, workers: Workers) -> dict[str, Any]:
         """The partition of columns nearest to all draws, and of the rows in each of its views, with clusters."""

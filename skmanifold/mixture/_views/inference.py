@@ -81,6 +81,13 @@ class ViewInference(ImputesCells):
     def _disagreement(self, sizes: Sizes) -> str | None:
         if not self._draws or not self._views:
             return "has no draws"
+        pairs = [(own.columns, view.columns) for own, view in zip(self._views, self._estimate.views, strict=False)]
+        if len(self._views) != len(self._estimate.views) or not all(np.array_equal(*pair) for pair in pairs):
+            return "has views that are not those of its estimate"
+        for draw in (self._estimate, *self._draws):
+            for view in draw.views:
+                if problem := view.disagrees(self._family, len(self._views[0].labels)):
+                    return problem
         return super()._disagreement(sizes)
 
     def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
@@ -112,11 +119,11 @@ class ViewInference(ImputesCells):
 
     @property
     def rhat_(self) -> dict[str, float]:
-        """R-hat of the log joint density and of the number of views; NaN for one chain or fewer than four draws."""
-        drawn = self.posterior_
-        few = drawn["n_views"].shape[0] < 2 or drawn["n_views"].shape[1] < 4
-        names = "log_joint", "n_views"
-        return {name: np.nan if few else float(Draws(drawn[name].astype(float)).rhat()) for name in names}
+        """R-hat of the log joint density and of the number of views.
+
+        NaN for one chain or fewer than four draws, infinite if chains are constant and differ.
+        """
+        return {name: _rhat(self.posterior_[name].astype(float)) for name in ("log_joint", "n_views")}
 
     # Views of the estimate
 
@@ -339,12 +346,14 @@ class ViewInference(ImputesCells):
         Raises
         ------
         ValueError
-            If the result would take more than 4 GiB, a column is unknown, or Y is given without X.
+            If the result would take more than 4 GiB, a column is unknown, `columns` is empty, or Y is given without X.
         """
         check_is_fitted(self)
         if X is None and Y is not None:
             raise ValueError("row_similarity with Y needs X too.")
         chosen = np.arange(self.n_features_in_) if columns is None else self._chosen_columns("row_similarity", columns)
+        if not len(chosen):
+            raise ValueError("row_similarity needs at least one column.")
         of_rows: list[Any] = [None if each is None else self._family_rows(self._read(each)) for each in (X, Y)]
         n = len(self._views[0].labels) if X is None else of_rows[0].n_rows
         m = n if Y is None else of_rows[1].n_rows
@@ -404,7 +413,7 @@ class ViewInference(ImputesCells):
                 for draw, densities in zip(self._draws, whole, strict=True):
                     v = draw.column_labels[j]
                     of_draws.append(densities[v] - draw.views[v].log_density(others, workers))
-                out[:, j] = np.log(len(of_draws)) - logsumexp(of_draws, axis=0)
+                out[:, j] = np.log(len(of_draws)) - np.logaddexp.reduce(of_draws)  # in one order for any rows
         out[np.isnan(values)] = np.nan
         return pd.DataFrame(out, index=getattr(X, "index", None), columns=column_names(self, d, None))
 
@@ -447,7 +456,9 @@ class ViewInference(ImputesCells):
         for t in np.unique(draws):
             chosen = np.flatnonzero(draws == t)
             rows = self.emission_.rows_of_values(self, values[chosen])
-            values[chosen] = self._drawn_cells(rows, values[chosen], self._draws[t], subkey(key, Purpose.ROWS, int(t)))
+            own = values[chosen]
+            drawn = self._drawn_cells(rows, own, self._draws[t], subkey(key, Purpose.ROWS, int(t)))
+            values[chosen] = np.where(np.isnan(own), drawn, own)
         return self._as_table(values)
 
     def _given_cells(self, given: dict[Any, Any]) -> np.ndarray:
@@ -460,7 +471,13 @@ class ViewInference(ImputesCells):
                 if value not in known:
                     raise ValueError(f"{value!r} is no category of the column {name!r} in fit.")
                 value = known.index(value)
-            cells[column] = float(value)
+            try:
+                cells[column] = float(value)
+            except (TypeError, ValueError):
+                cells[column] = np.nan
+            if not np.isfinite(cells[column]) or (layout.kinds[column] == "bool" and value not in (0, 1)):
+                wanted = "True or False" if layout.kinds[column] == "bool" else "a finite number"
+                raise ValueError(f"given of sample needs {wanted} for the column {name!r}; got {value!r}.")
         return cells
 
     def to_arviz(self) -> Any:
@@ -477,6 +494,14 @@ class ViewInference(ImputesCells):
             If there are no draws.
         """
         return to_tree(self.posterior_, {"column_labels": ["feature"]})
+
+
+def _rhat(drawn: np.ndarray) -> float:
+    if drawn.shape[0] < 2 or drawn.shape[1] < 4:
+        return np.nan
+    if not drawn.std(axis=1).any():
+        return np.inf if np.ptp(drawn) else 1.0
+    return float(Draws(drawn).rhat())
 
 
 def _information(view: ViewDraw, family: Any, key: np.uint64) -> np.ndarray:

@@ -67,7 +67,7 @@ def dependent_columns(cells: np.ndarray, key: np.uint64) -> np.ndarray:
     n_rows, n_columns = cells.shape
     if n_columns == 1:
         return np.zeros(1, np.int64)
-    n_chosen = min(max(2, n_rows // 2), _MOST_ROWS)
+    n_chosen = min(max(2, n_rows // 2), n_rows, _MOST_ROWS)
     X = cells[some_rows(key, Purpose.SUBSAMPLE, n_rows, n_chosen)]
     indicators, columns = [], []
     for j, column in enumerate(X.T):
