@@ -15,10 +15,11 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skmanifold import CrossCat, HeldOutMonitor, ProgressBar, load
+from skmanifold import CrossCat, DPMixture, HeldOutMonitor, ProgressBar, load
 from skmanifold.emissions import Bernoulli, Categorical, Columns, Gaussian, NegativeBinomial, Poisson, Spikes
 from skmanifold.mixture._views import inference
 from skmanifold.models import IncompatibleError
+from skmanifold.samplers import Slice, ViewSlice
 
 SHORT = {"max_iter": 4, "burn_in": 2, "thin": 1, "n_chains": 1, "random_state": 0}
 N = 200
@@ -518,6 +519,30 @@ def test_bad_parameters_are_refused_in_one_sentence(settings, message):
         model.fit(TABLE[["a", "b"]])
     assert "\n" not in str(refusal.value)
     assert not hasattr(model, "n_views_")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (CrossCat(sampler=Slice()), "Slice needs a StickBreakingModel, which ViewModel does not offer"),
+        (DPMixture(sampler=ViewSlice()), "ViewSlice needs a ViewPartitionModel, which DPModel does not offer"),
+    ],
+)
+def test_samplers_of_other_models_are_refused(model, message):
+    with pytest.raises(IncompatibleError, match=message):
+        model.fit(TABLE[["a", "b"]].dropna().to_numpy())
+
+
+def test_a_fit_without_draws():
+    model = CrossCat(**(SHORT | {"thin": 5})).fit(TABLE)
+    assert model.posterior_["n_views"].shape == (1, 0)
+    expected = model.column_labels_[:, None] == model.column_labels_
+    np.testing.assert_array_equal(model.column_dependence(), expected)
+    assert np.isnan(model.column_dependence(return_errors=True)[1]).all().all()
+    assert np.isnan(list(model.rhat_.values())).all()
+    assert np.isfinite(model.score_samples(TABLE)).all()
+    with pytest.raises(ValueError, match="No draws were kept"):
+        model.to_arviz()
 
 
 def test_methods_need_a_fit():
