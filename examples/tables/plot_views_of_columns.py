@@ -11,8 +11,8 @@ columns are shuffled, so that we know which ones are informative.
 # Data
 # ----
 # The wines of scikit-learn are from three cultivars, and thirteen measurements describe them. We
-# shuffle the values of six columns. Each keeps its distribution, but contains nothing about the wine
-# any more.
+# shuffle the values of six columns. Each keeps its distribution, but contains nothing about the
+# wine any more.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -49,16 +49,16 @@ DependenceDisplay.from_estimator(model)
 # %%
 # The view of the informative columns is the same in all draws. A shuffled column may share a view
 # with another one by chance: if a view has one component only, its columns are independent in it.
-# Mutual information shows that. The display draws it as the correlation of two normal variables with
-# the same information.
+# Mutual information shows that. The display draws it as the correlation of two normal variables
+# with the same information.
 
 DependenceDisplay.from_estimator(model, measure="information")
 
 # %%
 # Clusters of the informative view
 # --------------------------------
-# Each view has its own clusters of the rows. Those of the first view are nearly the cultivars; one of
-# these has two clusters.
+# Each view has its own clusters of the rows. Those of the first view are nearly the cultivars; one
+# of these has two clusters.
 
 print(pd.crosstab(wine.target, model.labels_[:, 0], rownames=["cultivar"], colnames=["cluster"]))
 print(model.cluster_summary(0).clusters.round(2).T.to_string())
@@ -79,9 +79,9 @@ axes[0].legend()
 # Comparison with one partition for all columns
 # ---------------------------------------------
 # A mixture with one partition of the rows has to describe the shuffled columns too. We compare the
-# clusters with the cultivars by the adjusted Rand index, which is 1 for equal partitions, and about 0
-# for unrelated ones. By default `DPMixture` has covariance matrices, or variances if their evidence
-# is higher.
+# clusters with the cultivars by the adjusted Rand index, which is 1 for equal partitions, and about
+# 0 for unrelated ones. With "auto" `DPMixture` has covariance matrices, or variances if their
+# evidence is higher.
 
 found = {"CrossCat, first view": model.labels_[:, 0]}
 independent = Columns([("all", Gaussian("diag"), list(X))])

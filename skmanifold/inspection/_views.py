@@ -140,11 +140,11 @@ class DependenceDisplay:
 class SurprisalDisplay:
     """The rows of a table with the most surprising cells, each cell given the others of its row.
 
-    Use :meth:`from_estimator` to create it. The colour of a cell is its surprisal minus the median of its column, in
-    nats. Such differences of log densities do not depend on the unit of a column, so that all columns have one scale: 5
-    nats are a density that is e\N{SUPERSCRIPT FIVE} = 150 times smaller than that of a usual cell, and in a normal
-    distribution a value 3.2 standard deviations from the mean. Colours end at 10 nats. Missing cells are grey. All
-    parameters are stored as attributes.
+    Use :meth:`from_estimator` to create it. The colour of a cell is its excess surprisal: the surprisal minus the
+    median of the column, in nats. Such differences of log densities do not depend on the unit of a column, so that
+    all columns have one scale. With an excess of 5 nats the density is 150 times smaller than that of a usual cell;
+    in a normal distribution such a value is 3.2 standard deviations from the mean. Colours end at 10 nats. Missing
+    cells are grey. All parameters are stored as attributes.
 
     Parameters
     ----------

@@ -102,10 +102,13 @@ def test_values_are_written_in_cells_that_are_not_missing():
     assert (image.get_clim(), image.colorbar.extend) == ((0.0, 40.0), "neither")
 
 
-def test_tables_of_arrow_have_their_values():
-    pa = pytest.importorskip("pyarrow")
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_other_tables_have_their_values(library):
+    module = pytest.importorskip(library)
     X = fitted.frame_of_views()
-    display = SurprisalDisplay.from_estimator(fitted.views(), pa.table({name: X[name] for name in "cba"}), n_rows=3)
+    columns = {name: X[name].where(X[name].notna(), None).tolist() for name in "cba"}
+    table = module.DataFrame(columns) if library == "polars" else module.table(columns)
+    display = SurprisalDisplay.from_estimator(fitted.views(), table, n_rows=3)
     expected = SurprisalDisplay.from_estimator(fitted.views(), X, n_rows=3)
     written, values = ([text.get_text() for text in each.ax_.texts] for each in (display, expected))
     assert written == values
