@@ -413,6 +413,32 @@ def test_threads_change_no_byte(tmp_path):
     assert not np.array_equal(other.score_samples(TABLE), one.score_samples(TABLE))
 
 
+def _other_labels(view):
+    return view._replace(labels=view.labels[::-1][:-1].copy())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_other_labels, "has labels that are not those of its components"),
+        (lambda view: view._replace(labels=view.labels * 0), "has labels that are not those of its components"),
+        (lambda view: view._replace(columns=view.columns[::-1].copy()), "has columns that do not ascend"),
+        (lambda view: view._replace(columns=view.columns[:1]), "has columns in no view, or in two"),
+    ],
+)
+@pytest.mark.parametrize("place", ["_draws", "_estimate"])
+def test_draws_that_disagree_are_not_saved(model, place, change, message, tmp_path):
+    damaged = copy.copy(model)
+    draw = model._estimate if place == "_estimate" else model._draws[0]
+    v = int(np.argmax([len(view.columns) for view in draw.views]))
+    views = tuple(change(view) if v == number else view for number, view in enumerate(draw.views))
+    changed = draw._replace(views=views)
+    setattr(damaged, place, changed if place == "_estimate" else [changed, *model._draws[1:]])
+    with pytest.raises(ValueError, match=f"CrossCat cannot be saved.*({message}|not those of its estimate)"):
+        damaged.save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_failed_fit_leaves_the_old_one(of_numbers):
     model, X = copy.copy(of_numbers[0]), of_numbers[1]
     before = dict(vars(model))
