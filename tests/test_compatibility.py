@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from skmanifold import (
+    CrossCat,
     DPCategoricalMixture,
     DPMixture,
     ExponentialFamilyAdmixture,
@@ -69,6 +70,7 @@ from skmanifold.samplers import (
     MeanField,
     Slice,
     StochasticMeanField,
+    ViewSlice,
 )
 from skmanifold.sparse.counts import Counts
 from skmanifold.sparse.directions import as_directions
@@ -234,6 +236,7 @@ def test_table_has_every_registered_sampler():
         ExponentialFamilyAdmixture: {ESCA, Gibbs},
         DPCategoricalMixture: {Slice, SCIR, SGRLD, SGRHMC},
         DPMixture: {Slice, SCIR, SGRLD, SGRHMC},
+        CrossCat: {ViewSlice},
         SubspaceMixture: set(OF_SUBSPACES),
         SphericalAdmixture: set(ON_SPHERES),
         OrthogonalSphericalAdmixture: set(ON_FRAMES),

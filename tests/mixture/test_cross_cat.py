@@ -15,10 +15,11 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skmanifold import CrossCat, HeldOutMonitor, ProgressBar, load
+from skmanifold import CrossCat, DPMixture, HeldOutMonitor, ProgressBar, load
 from skmanifold.emissions import Bernoulli, Categorical, Columns, Gaussian, NegativeBinomial, Poisson, Spikes
 from skmanifold.mixture._views import inference
 from skmanifold.models import IncompatibleError
+from skmanifold.samplers import Slice, ViewSlice
 
 SHORT = {"max_iter": 4, "burn_in": 2, "thin": 1, "n_chains": 1, "random_state": 0}
 N = 200
@@ -412,6 +413,32 @@ def test_threads_change_no_byte(tmp_path):
     assert not np.array_equal(other.score_samples(TABLE), one.score_samples(TABLE))
 
 
+def _other_labels(view):
+    return view._replace(labels=view.labels[::-1][:-1].copy())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_other_labels, "has labels that are not those of its components"),
+        (lambda view: view._replace(labels=view.labels * 0), "has labels that are not those of its components"),
+        (lambda view: view._replace(columns=view.columns[::-1].copy()), "has columns that do not ascend"),
+        (lambda view: view._replace(columns=view.columns[:1]), "has columns in no view, or in two"),
+    ],
+)
+@pytest.mark.parametrize("place", ["_draws", "_estimate"])
+def test_draws_that_disagree_are_not_saved(model, place, change, message, tmp_path):
+    damaged = copy.copy(model)
+    draw = model._estimate if place == "_estimate" else model._draws[0]
+    v = int(np.argmax([len(view.columns) for view in draw.views]))
+    views = tuple(change(view) if v == number else view for number, view in enumerate(draw.views))
+    changed = draw._replace(views=views)
+    setattr(damaged, place, changed if place == "_estimate" else [changed, *model._draws[1:]])
+    with pytest.raises(ValueError, match=f"CrossCat cannot be saved.*({message}|not those of its estimate)"):
+        damaged.save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_failed_fit_leaves_the_old_one(of_numbers):
     model, X = copy.copy(of_numbers[0]), of_numbers[1]
     before = dict(vars(model))
@@ -518,6 +545,30 @@ def test_bad_parameters_are_refused_in_one_sentence(settings, message):
         model.fit(TABLE[["a", "b"]])
     assert "\n" not in str(refusal.value)
     assert not hasattr(model, "n_views_")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (CrossCat(sampler=Slice()), "Slice needs a StickBreakingModel, which ViewModel does not offer"),
+        (DPMixture(sampler=ViewSlice()), "ViewSlice needs a ViewPartitionModel, which DPModel does not offer"),
+    ],
+)
+def test_samplers_of_other_models_are_refused(model, message):
+    with pytest.raises(IncompatibleError, match=message):
+        model.fit(TABLE[["a", "b"]].dropna().to_numpy())
+
+
+def test_a_fit_without_draws():
+    model = CrossCat(**(SHORT | {"thin": 5})).fit(TABLE)
+    assert model.posterior_["n_views"].shape == (1, 0)
+    expected = model.column_labels_[:, None] == model.column_labels_
+    np.testing.assert_array_equal(model.column_dependence(), expected)
+    assert np.isnan(model.column_dependence(return_errors=True)[1]).all().all()
+    assert np.isnan(list(model.rhat_.values())).all()
+    assert np.isfinite(model.score_samples(TABLE)).all()
+    with pytest.raises(ValueError, match="No draws were kept"):
+        model.to_arviz()
 
 
 def test_methods_need_a_fit():
