@@ -73,6 +73,7 @@ CASES = {  # settings, data, and whether there are classes
     "DPCategoricalMixture": ({"emission": "categorical"}, codes, False),
     "DPMixture": ({}, points, False),
     "ExponentialFamilyMixture": ({"n_components": 3}, points, False),
+    "CrossCat": ({}, points, False),
     "VonMisesFisherMixture": ({"n_components": 4}, directions, False),
     "SubspaceMixture": ({"n_components": 2}, points, False),
     "SubspaceClassifier": ({}, points, True),
