@@ -257,7 +257,11 @@ class ViewInference(ImputesCells):
     # Columns and rows
 
     def column_dependence(self, return_errors: bool = False) -> Any:
-        """Posterior probabilities that two columns share a view, so that one may tell something about the other.
+        """Posterior probabilities that two columns share a view.
+
+        Columns of different views are independent. Columns of one view depend on each other unless it has a single
+        component: columns that depend on no other often share such a view by chance, and `mutual_information`, which is
+        then zero, tells them apart.
 
         Parameters
         ----------
