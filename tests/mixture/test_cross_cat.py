@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skmanifold import CrossCat, DPMixture, HeldOutMonitor, ProgressBar, load
 from skmanifold.emissions import Bernoulli, Categorical, Columns, Gaussian, NegativeBinomial, Poisson, Spikes
-from skmanifold.mixture._views import inference
+from skmanifold.mixture._views import comparisons
 from skmanifold.models import IncompatibleError
 from skmanifold.samplers import Slice, ViewSlice
 
@@ -309,7 +309,7 @@ def test_similarity_of_rows(model, monkeypatch):
         model.row_similarity(columns="other")
     with pytest.raises(ValueError, match="at least one column"):
         model.row_similarity(columns=[])
-    monkeypatch.setattr(inference, "_MAX_DENSE_BYTES", 1000)
+    monkeypatch.setattr(comparisons, "_MAX_DENSE_BYTES", 1000)
     with pytest.raises(ValueError, match=r"row_similarity of 200 and 200 rows would take .* GiB"):
         model.row_similarity()
     assert model.row_similarity(TABLE[:5], TABLE[:5]).shape == (5, 5)

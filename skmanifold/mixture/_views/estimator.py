@@ -20,14 +20,14 @@ from ...utils._sklearn import HasMethods, Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
 from .._dirichlet_process.starts import searched_rows
 from .._memberships import read_labels
+from .comparisons import ComparesColumnsAndRows
 from .fit_strategy import RowsInViews, ViewFit
-from .inference import ViewInference
 from .prior import DrawsViewsFromPrior
 from .proposals import ConcentrationPrior, compacted
 from .starts import StartOfViews
 
 
-class CrossCat(ViewInference, DrawsViewsFromPrior, DensityMixin, BaseSampledEstimator):
+class CrossCat(ComparesColumnsAndRows, DrawsViewsFromPrior, DensityMixin, BaseSampledEstimator):
     r"""CrossCat: views of columns, each with its own clusters of the rows; for tables with many unrelated columns.
 
     The columns are divided into *views*. Columns of different views are independent. In each view there is a Dirichlet
