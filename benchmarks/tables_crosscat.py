@@ -354,6 +354,8 @@ def show_density(name, tables, runs):
         begin_table(("table", *methods))
         for data in tables:
             row((data, *(runs.spread(name, data, method, key, digits=digits) for method in methods)))
+    if OURS not in MIXTURES:
+        return
     means = [[runs.mean(name, data, method, "nats") for method in methods] for data in tables]
     n_best = sum(ours >= np.nanmax(others) for ours, *others in means)
     show(f"\nThe mean of {methods[0]} is the largest in {n_best} of {len(tables)} tables.")
@@ -374,6 +376,8 @@ def show_prediction(name, tables, runs):
             names = [methods[np.nanargmin(own)] if np.isfinite(own).any() else "-" for own in found.T]
             row((data, f"{share:.0%}", *cells, *names))
             near.append(np.where(np.isfinite(best), found[0] <= WITHIN * best, np.nan))
+    if OURS not in MIXTURES:
+        return
     near = np.array(near)
     counts = [
         f"{np.nansum(own):.0f} of {np.isfinite(own).sum()} rows by {kind}"
