@@ -106,7 +106,7 @@ def test_values_are_written_in_cells_that_are_not_missing():
 def test_other_tables_have_their_values(library):
     module = pytest.importorskip(library)
     X = fitted.frame_of_views()
-    columns = {name: X[name].where(X[name].notna(), None).tolist() for name in "cba"}
+    columns = {name: [None if pd.isna(cell) else cell for cell in X[name]] for name in "cba"}
     table = module.DataFrame(columns) if library == "polars" else module.table(columns)
     display = SurprisalDisplay.from_estimator(fitted.views(), table, n_rows=3)
     expected = SurprisalDisplay.from_estimator(fitted.views(), X, n_rows=3)
