@@ -289,7 +289,7 @@ def test_statistics_of_a_stream_add_up_and_their_variance_falls_with_the_rate():
         states = list(stream(StochasticSlice(SCIR(0.3)), rate, 160))
         totals = [state.statistics.sizes.sum() for state in states]
         np.testing.assert_allclose(totals, TOTAL, rtol=1e-4)
-        assert min(sums.min() for state in states for sums in state.statistics) >= 0
+        assert min(sums.min() for state in states for sums in state.statistics[:2]) >= 0
         tokens = [state.statistics.categories.sum() for state in states]
         np.testing.assert_allclose(tokens, 10 * TOTAL, rtol=1e-4)
         kept = np.array([sizes_by_rank(state) for state in states[40:]])
