@@ -264,7 +264,7 @@ class ImputesCells(MixtureInference):
         """
         self._check_cells()
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        chosen = chosen_columns("conditional", columns, OpenTable(X, "", names, 0, self.n_features_in_))
+        chosen = self._chosen_columns("conditional", columns, X)
         if not len(chosen):
             raise ValueError("conditional needs at least one column.")
         values = self._read(_completed(X, names, self.n_features_in_, chosen)).cells()
@@ -273,6 +273,11 @@ class ImputesCells(MixtureInference):
         expected = self._expected_cells(masked, values)
         is_single = isinstance(columns, str | Integral) and not isinstance(columns, bool)
         return Conditional(self, chosen, expected, masked, is_single)
+
+    def _chosen_columns(self, whose: str, columns: Any, X: Any = None) -> np.ndarray:
+        """Indices of columns of `fit`; functions select them in X."""
+        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        return chosen_columns(whose, columns, OpenTable(X, "", names, 0, self.n_features_in_))
 
     def _check_cells(self) -> None:
         check_is_fitted(self)

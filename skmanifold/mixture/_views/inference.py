@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from ...emissions._columns.rows import chosen_columns
 from ...inference._draw_store import draws_of
 from ...inference._draws import Draws, to_tree
 from ...random._keys import Purpose, root_key, subkey
@@ -243,12 +242,6 @@ class ViewInference(ImputesCells):
         typical = of_view.typical_rows[np.unique(own, return_index=True)[1]]
         of_columns = self._family.of_columns(of_view.columns), names, of_view.columns
         return summarized(self, {"size": sizes}, sizes, typical, weights, of_view.rows.columns, *of_columns)
-
-    def _chosen_columns(self, whose: str, columns: Any) -> np.ndarray:
-        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        from ...emissions._columns.layout import OpenTable
-
-        return chosen_columns(whose, columns, OpenTable(None, "", names, 0, self.n_features_in_))
 
     # New rows
 

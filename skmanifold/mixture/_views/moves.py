@@ -64,38 +64,35 @@ def move_columns(
         sizes[own] -= 1
         present = np.flatnonzero(sizes)
         log_weights = [math.log(sizes[v]) + tables[v][j] for v in present]
-        candidates: list[tuple[Proposal, np.ndarray]] = []
+        candidates: list[Proposal] = []
         if is_tried:
             of_column = family.of_columns(np.array([j]))
             for c in range(n_candidates):
                 if c == 0 and is_alone:
                     labels, of_rows = partitions[own]
                     log_q = log_proposal(of_column, model.launches[j], model.prior, labels, of_rows)
-                    proposal, table = Proposal(labels, of_rows, log_q), tables[own]
+                    proposal, log_density = Proposal(labels, of_rows, log_q), tables[own][j]
                 else:
                     drawn = subkey(own_key, Purpose.PROPOSAL, c)
                     proposal = propose_partition(of_column, model.launches[j], model.prior, drawn)
-                    table = log_marginals(of_column, proposal.labels)
+                    log_density = log_marginals(of_column, proposal.labels)[0]
                 log_prior = log_view_prior(proposal.labels, proposal.concentration, model.prior)
-                log_density = table[j] if len(table) == n_columns else table[0]
                 log_new = math.log(concentration / n_candidates) + log_prior + log_density - proposal.log_density
                 log_weights.append(log_new)
-                candidates.append((proposal, table))
+                candidates.append(proposal)
         chosen = _drawn(np.array(log_weights), uniform(own_key, 1))
         if chosen < len(present):
             new = int(present[chosen])
         elif is_alone and chosen == len(present):
             new = int(own)
         else:
-            proposal, _ = candidates[chosen - len(present)]
-            new = len(tables) if sizes[own] or not is_alone else int(own)
-            table = log_marginals(family, proposal.labels)
-            if new == len(tables):
-                tables.append(table)
-                partitions.append(proposal[:2])
+            proposal = candidates[chosen - len(present)]
+            new = int(own) if is_alone else len(tables)
+            if not is_alone:
+                tables.append(tables[own])
+                partitions.append(partitions[own])
                 sizes = np.append(sizes, 0)
-            else:
-                tables[new], partitions[new] = table, proposal[:2]
+            tables[new], partitions[new] = log_marginals(family, proposal.labels), proposal[:2]
             changed.add(new)
         sizes[new] += 1
         where[j] = new
