@@ -15,6 +15,7 @@ from scipy.stats import nbinom, norm, poisson
 
 from ..random._keys import fold_in_each, subkey
 from ..random._variates import fill_normal
+from ..utils._njit import njit
 from ._codes import fill_codes
 from ._columns.rows import scattered
 from ._dense_rows import fill_patterns
@@ -25,6 +26,15 @@ from ._negative_binomial_kernels import fill_negative_binomial
 _LEAST_SHARE = 1e-12  # of a component, in expected values whose computation takes long
 _N_DRAWN = 2000  # rows for an estimate of information
 _KEY = np.uint64(24)
+
+
+@njit(cache=True, nogil=True)
+def add_mixed(shares, values, out):
+    """Add ``shares @ values``, where a row has the same rounding errors among any other rows."""
+    for row in range(len(out)):
+        for k in range(len(values)):
+            for column in range(out.shape[1]):
+                out[row, column] += shares[row, k] * values[k, column]
 
 
 class ExpectedCells(NamedTuple):
@@ -235,8 +245,8 @@ class IndependentNumbers(CellDistribution):
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
         """Add conditional expectations, which are those without conditions."""
-        out.firsts[...] += shares @ self.means
-        out.seconds[...] += shares @ (self.variances + self.means**2)
+        add_mixed(shares, self.means, out.firsts)
+        add_mixed(shares, self.variances + self.means**2, out.seconds)
 
 
 class NormalCells(IndependentNumbers):
@@ -418,7 +428,7 @@ class CategoryCells(CellDistribution):
         """Add probabilities of the categories."""
         for column, of_column in zip(self.probabilities, out.probabilities, strict=True):
             assert of_column is not None
-            of_column += shares @ column
+            add_mixed(shares, column, of_column)
 
 
 class EventCells(CategoryCells):

@@ -17,7 +17,7 @@ from ..utils._sklearn import Interval, StrOptions
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import WeighableEmission
 from ._categorical import Categorical, CategoricalFamily
-from ._cells import CategoryCells, ExpectedCells, IndependentNumbers
+from ._cells import CategoryCells, ExpectedCells, IndependentNumbers, add_mixed
 from ._codes import category_table
 from ._columns.family import ColumnParameters, ColumnsFamily
 from ._columns.rows import ColumnRows, vectors_of
@@ -168,7 +168,8 @@ class SpikedMatrixCells(SpikedCells):
             of_numbers = self.numbers.nothing(len(values))
             self.numbers.add_expected(numbers, shares * self.others[:, column], of_numbers)
             for total, own, of_spikes in zip(out[:2], of_numbers[:2], self.sums, strict=True):
-                total[:, column] += own[:, column] + shares @ of_spikes[:, column]
+                total[:, column] += own[:, column]
+                add_mixed(shares, of_spikes[:, column : column + 1], total[:, column : column + 1])
 
 
 class SpikedFamily(ColumnsFamily):

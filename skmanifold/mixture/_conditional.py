@@ -330,4 +330,5 @@ def _conditional_column(mixture: Any, column: int, expected: ExpectedCells) -> C
     elif layout is not None and layout.kinds[column] == "bool":
         categories = np.array([False, True])
     values = categories.astype(float) if categories.dtype.kind in "biuf" else np.full(len(categories), np.nan)
-    return ConditionalColumn(probabilities @ values, probabilities @ values**2, probabilities, categories)
+    first, second = ((probabilities * each).sum(axis=1) for each in (values, values**2))  # BLAS rounds by batch
+    return ConditionalColumn(first, second, probabilities, categories)

@@ -366,7 +366,7 @@ class DiagonalFamily(GaussianFamily):
 
     # Columns by themselves
 
-    _last_base: tuple[Any, np.ndarray] | None = None  # rows, and sums of the log derivatives of each column
+    _last_logs: tuple[Any, np.ndarray] | None = None  # rows, and the log derivatives of the transform in each cell
 
     @available_if(lambda family: len(family.prior.covariance) == family.n_features)
     def separated(self) -> DiagonalFamily:
@@ -407,11 +407,10 @@ class DiagonalFamily(GaussianFamily):
             other._bounds = lows, highs, first
         has_own = self.data.rows is not self.rows.values  # numbers within cells
         other.data = other._data(np.take(self.data.rows, columns, axis=1) if has_own else other.rows.values)
-        if other.transform is None:
-            other.log_base = None
-        else:
-            other.log_base = other.transform.log_derivatives(other._inverse(other._values()))
+        logs = None if other.transform is None else np.take(self._log_derivatives(), columns, axis=1)
+        other.log_base = None if logs is None else np.nansum(logs, axis=1)
         other.rows = other.rows._replace(log_base=other.log_base)
+        other._last_logs = None if logs is None else (other.rows, logs)
         return other
 
     @available_if(lambda family: len(family.prior.covariance) == family.n_features)
@@ -427,16 +426,15 @@ class DiagonalFamily(GaussianFamily):
     @available_if(lambda family: len(family.prior.covariance) == family.n_features)
     def log_marginals_of_columns(self, statistics: DiagonalSums) -> np.ndarray:
         """Log densities of the observed cells of each column given the labels of the rows."""
-        return log_marginals_of_pools(self.data, statistics) + self._base_of_columns()
+        of_pools = log_marginals_of_pools(self.data, statistics)
+        return of_pools if self.transform is None else of_pools + np.nansum(self._log_derivatives(), axis=0)
 
-    def _base_of_columns(self) -> np.ndarray:
-        """Sums of the log derivatives of transforms over the rows, by column."""
-        if self.transform is None:
-            return np.zeros(self.n_features)
-        if self._last_base is None or self._last_base[0] is not self.rows:
-            of_rows = self.transform.log_derivatives_of_columns(self._inverse(self._values()))
-            self._last_base = self.rows, of_rows
-        return self._last_base[1]
+    def _log_derivatives(self) -> np.ndarray:
+        """Log derivatives of the transform in each cell, (n_rows, d); columns of these rows need them often."""
+        assert self.transform is not None
+        if self._last_logs is None or self._last_logs[0] is not self.rows:
+            self._last_logs = self.rows, self.transform.log_slopes(self._inverse(self._values()))
+        return self._last_logs[1]
 
     def with_learned_prior(self, statistics: DiagonalSums, free: Any) -> Any:
         """These rows with the most probable prior, or that of each column, given a partition."""

@@ -37,7 +37,7 @@ _EXCESS = 2.0  # rows to which the prior of covariances is equivalent: the media
 
 
 def _side(z: np.ndarray, powers: np.ndarray | float) -> np.ndarray:
-    return np.maximum(np.where(z < 0.0, 2.0 - powers, powers), _LEAST_POWER)
+    return np.where(z < 0.0, np.maximum(2.0 - powers, _LEAST_POWER), np.maximum(powers, _LEAST_POWER))
 
 
 def _bent(z: np.ndarray, powers: np.ndarray | float) -> np.ndarray:
@@ -123,11 +123,11 @@ class YeoJohnson(NamedTuple):
         """Log of the product of the derivatives of the observed cells of each row, (n_rows,)."""
         return np.nansum(self._log_slopes(X)[1], axis=1)
 
-    def log_derivatives_of_columns(self, X: np.ndarray) -> np.ndarray:
-        """Sums of the logs of the derivatives of the observed cells of each column, (d,)."""
-        (bent, logs), totals = self._log_slopes(X), np.zeros(X.shape[1])
-        totals[bent] = np.nansum(logs, axis=0)
-        return totals
+    def log_slopes(self, X: np.ndarray) -> np.ndarray:
+        """Logs of the derivatives of the cells, (n_rows, d); NaN where missing."""
+        (bent, logs), out = self._log_slopes(X), np.zeros(X.shape)
+        out[:, bent] = logs
+        return out
 
     def _log_slopes(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Which columns change, and the logs of the derivatives of their cells."""
@@ -250,7 +250,7 @@ class TransformsColumns(Family):
             other, drawn = self._with_columns(columns, of_columns.forward(x), statistics)
             other.count(labels, drawn, workers)
             if self.is_separated:
-                return of_columns.log_derivatives_of_columns(x) + other.log_marginals_of_columns(drawn)[columns]
+                return np.nansum(of_columns.log_slopes(x), axis=0) + other.log_marginals_of_columns(drawn)[columns]
             return of_columns.log_derivatives(x).sum() + other.log_marginal(drawn)
 
         # In both cases the last powers are those that are returned

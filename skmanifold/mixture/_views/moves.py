@@ -28,7 +28,7 @@ from .proposals import (
 if TYPE_CHECKING:
     from .model import ColumnNumbers, View, ViewModel
 
-_MOST_TRIED = 0.25  # share of the columns for which new views are proposed in a pass
+_MOST_TRIED = 0.2  # share of the columns for which new views are proposed in a pass
 _ROWS_SCANNED = 2000  # of more rows proposals are rare: a scan takes longer than a pass over the rows
 
 

@@ -16,7 +16,7 @@ from ...utils._threads import ONE, Workers
 from .._dirichlet_process.starts import find_clusters, labels_of_all
 from .proposals import Launch
 
-_N_SEEDS, _EFFORT = 8, StartEffort(fewer_seeds=(3, 1), n_rounds=2)  # to find clusters of a column by itself
+_N_SEEDS, _EFFORT = 8, StartEffort(fewer_seeds=(1,), n_rounds=2)  # to find clusters of a column by itself
 _MOST_ROWS = 5000  # in which dependences of columns are sought
 _MOST_LEVELS = 5  # of a column
 _LEAST_LOG = -300.0  # log of a p-value

@@ -176,7 +176,7 @@ def test_results_depend_on_neither_threads_nor_other_rows():
     for a, b in zip(one.impute(holed, 2, random_state=1), two.impute(holed, 2, random_state=1), strict=True):
         pd.testing.assert_frame_equal(a, b)
     alone = pd.concat([one.impute(holed.iloc[[i]]) for i in range(20)])
-    pd.testing.assert_frame_equal(alone, one.impute(holed).iloc[:20], check_exact=False, rtol=1e-12)
+    pd.testing.assert_frame_equal(alone, one.impute(holed).iloc[:20], check_exact=True)
 
 
 # --- tables -----------------------------------------------------------------------------------------------
