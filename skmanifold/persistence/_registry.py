@@ -55,7 +55,7 @@ _PRIVATE = {
     "mixture._memberships": "ParameterDraw PartitionDraw Position",
     "mixture._subspace.family": "SubspaceFamily Subspaces",
     "mixture._views.draws": "ViewDraw ViewsDraw",
-    "mixture._views.inference": "ViewEstimate",
+    "mixture._views.inference": "ViewClusters",
     "numerics.block_sums": "BlockSums",
     "random._log_gamma_ziggurat": "GammaTables",
     "samplers._cir.lazy_cir_rows": "LazyRows RowPrior",

@@ -134,7 +134,7 @@ class ComparesColumnsAndRows(ViewInference):
         if not len(chosen):
             raise ValueError("row_similarity needs at least one column.")
         of_rows: list[Any] = [None if each is None else self._family_rows(self._read(each)) for each in (X, Y)]
-        n = len(self._views[0].labels) if X is None else of_rows[0].n_rows
+        n = len(self._estimate.views[0].labels) if X is None else of_rows[0].n_rows
         m = n if Y is None else of_rows[1].n_rows
         if 8 * n * m > _MAX_DENSE_BYTES:
             raise ValueError(f"row_similarity of {n} and {m} rows would take {8 * n * m / 2**30:.1f} GiB; at most 4.")

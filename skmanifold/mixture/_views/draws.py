@@ -16,6 +16,14 @@ from .._memberships import PartitionDraw
 from .._scores import Memberships, to_shares
 
 
+def labels_of_columns(views: Any) -> np.ndarray:
+    """The number of the view of each column, (n_columns,) int32."""
+    out = np.empty(sum(len(view.columns) for view in views), np.int32)
+    for v, view in enumerate(views):
+        out[view.columns] = v
+    return out
+
+
 class ViewDraw(NamedTuple):
     """Columns, ascending, and the partition of the rows in them; `labels` are those of the fitted rows."""
 
@@ -54,10 +62,7 @@ class ViewsDraw(NamedTuple):
     @property
     def column_labels(self) -> np.ndarray:
         """The view of each column, (n_columns,)."""
-        out = np.empty(sum(len(view.columns) for view in self.views), np.int32)
-        for v, view in enumerate(self.views):
-            out[view.columns] = v
-        return out
+        return labels_of_columns(self.views)
 
     def log_terms(self, family: Any, workers: Workers) -> np.ndarray:
         """Log density of the rows, (n_rows, 1): the sum over views."""

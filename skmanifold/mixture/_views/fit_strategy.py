@@ -14,8 +14,8 @@ from ...random._keys import Purpose, subkey
 from ...utils._threads import Workers
 from .._dirichlet_process.fit_strategy import find_merges, find_typical_rows, point_estimate
 from .._memberships import partition_draw
-from .draws import ViewDraw, ViewsDraw
-from .inference import ViewEstimate
+from .draws import ViewDraw, ViewsDraw, labels_of_columns
+from .inference import ViewClusters
 from .model import View, ViewModel
 from .proposals import Launch, compacted
 from .starts import StartOfViews, launches_of, learn_columns
@@ -90,12 +90,9 @@ class ViewFit(FitStrategy):
     def record(self, chain: Chain) -> dict[str, Any]:
         """Views and concentrations, and in some draws the partitions of the rows."""
         state, views = chain.state, chain.state.statistics
-        column_labels = np.empty(self.clusters.n_features, np.int32)
-        for v, view in enumerate(views):
-            column_labels[view.columns] = v
         record: dict[str, Any] = {
             "n_views": np.array(len(views)),
-            "column_labels": column_labels,
+            "column_labels": labels_of_columns(views),
             "view_concentration": np.array(float(state.position)),
         }
         if chain.is_whole_draw(self.stride):
@@ -107,11 +104,8 @@ class ViewFit(FitStrategy):
         draws: list[Any] = [draw["_draw"] for chain in chains for draw in chain.draws if "_draw" in draw]
         best = chains[best_chain(chains)].state
         last, self.numbers = draw_of(best.statistics), best.latents
-        found = tuple(
-            ViewEstimate(*view, None, np.unique(view.labels, return_index=True)[1].astype(np.int64))
-            for view in last.views
-        )
-        return {**self.known, "_draws": draws or [last], "_estimate": last, "_views": found}
+        clusters = tuple(ViewClusters(None, np.unique(view.labels, return_index=True)[1]) for view in last.views)
+        return {**self.known, "_draws": draws or [last], "_estimate": last, "_view_clusters": clusters}
 
     def finish(self, fitted: dict[str, Any], model: ViewModel, workers: Workers) -> dict[str, Any]:
         """The partition of columns nearest to all draws, and of the rows in each of its views, with clusters."""
@@ -124,11 +118,12 @@ class ViewFit(FitStrategy):
         groups = sorted((np.flatnonzero(labels == v) for v in range(labels.max() + 1)), key=lambda own: -len(own))
         has_draws = bool(len(drawn))
         found = [self._view_of(columns, fitted, model, has_draws, workers) for columns in groups]
-        return {"_estimate": ViewsDraw(tuple(ViewDraw(*own[:3]) for own in found)), "_views": tuple(found)}
+        views, clusters = zip(*found, strict=True)
+        return {"_estimate": ViewsDraw(views), "_view_clusters": clusters}
 
     def _view_of(
         self, columns: np.ndarray, fitted: dict[str, Any], model: ViewModel, has_draws: bool, workers: Workers
-    ) -> ViewEstimate:
+    ) -> tuple[ViewDraw, ViewClusters]:
         """The partition of the rows for columns of the estimate, and clusters of its components.
 
         Each draw has a partition of its own: that of the view with the most of these columns.
@@ -150,7 +145,7 @@ class ViewFit(FitStrategy):
         labels, estimate = of_rows["component_labels_"], of_rows["_estimate"]
         typical = find_typical_rows(estimate, own, labels, workers)
         merged = find_merges(of_rows, typical, None, rows, workers) if has_draws else {"_merges": None}
-        return ViewEstimate(columns, labels.astype(np.int32), estimate, merged["_merges"], typical)
+        return ViewDraw(columns, labels.astype(np.int32), estimate), ViewClusters(merged["_merges"], typical)
 
 
 def draw_of(views: list[View]) -> ViewsDraw:

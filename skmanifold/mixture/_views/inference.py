@@ -20,10 +20,10 @@ from ...utils._threads import Workers, limit_threads
 from ...utils._typing import MatrixLike, RandomStateLike
 from .._cluster_summary import ClusterSummary, summarized
 from .._imputation import ImputesCells
-from .._memberships import PartitionDraw, draw_labels
+from .._memberships import draw_labels
 from .._merging import Merges, clusters_of, joined
 from .._scores import shares_and_log_density
-from .draws import SomeViews, ViewsDraw
+from .draws import SomeViews, ViewDraw, ViewsDraw
 
 _DRAWN = draws_of(
     "log_joint",
@@ -34,24 +34,15 @@ _DRAWN = draws_of(
 )
 
 
-class ViewEstimate(NamedTuple):
-    """A view of the estimate: its columns, the partition of the rows, and merges of its components to clusters."""
+class ViewClusters(NamedTuple):
+    """Merges of the components of a view of the estimate to clusters, and a typical row of each component, (K,)."""
 
-    columns: Annotated[np.ndarray, index("_", below="n_features")]
-    labels: Annotated[np.ndarray, Array("int32", "n_rows", low=0)]
-    rows: PartitionDraw
     merges: Merges | None
     typical_rows: Annotated[np.ndarray, index("_", below="n_rows")]
 
-    def _disagreement(self, sizes: Sizes) -> str | None:
-        K = len(self.rows.statistics.sizes)
-        if self.labels.max() >= K or (self.merges is not None and len(self.merges.pairs) + 1 != K):
-            return "has another number of components"
-        return None if len(self.typical_rows) == K else "has another number of components"
-
-    def clusters(self, is_merged: bool) -> np.ndarray:
+    def of_components(self, view: ViewDraw, is_merged: bool) -> np.ndarray:
         """The cluster of each component, (K,)."""
-        sizes = self.rows.statistics.sizes
+        sizes = view.rows.statistics.sizes
         return self.merges.clusters(None, sizes) if is_merged and self.merges else np.arange(len(sizes))
 
 
@@ -65,18 +56,22 @@ class ViewInference(ImputesCells):
     _posterior: Annotated[dict[str, np.ndarray], _DRAWN]
     _draws: Saved[list[ViewsDraw]]
     _estimate: Saved[ViewsDraw]
-    _views: Saved[tuple[ViewEstimate, ...]]
+    _view_clusters: Saved[tuple[ViewClusters, ...]]  # of the views of the estimate
 
     def _disagreement(self, sizes: Sizes) -> str | None:
-        if not self._draws or not self._views:
+        views = self._estimate.views
+        if not self._draws or not views:
             return "has no draws"
-        pairs = [(own.columns, view.columns) for own, view in zip(self._views, self._estimate.views, strict=False)]
-        if len(self._views) != len(self._estimate.views) or not all(np.array_equal(*pair) for pair in pairs):
-            return "has views that are not those of its estimate"
+        if len(self._view_clusters) != len(views):
+            return "has another number of views"
         for draw in (self._estimate, *self._draws):
             for view in draw.views:
-                if problem := view.disagrees(self._family, len(self._views[0].labels)):
+                if problem := view.disagrees(self._family, len(views[0].labels)):
                     return problem
+        for view, own in zip(views, self._view_clusters, strict=True):
+            K = len(view.rows.statistics.sizes)
+            if len(own.typical_rows) != K or (own.merges is not None and len(own.merges.pairs) + 1 != K):
+                return "has another number of components"
         return super()._disagreement(sizes)
 
     def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
@@ -118,7 +113,8 @@ class ViewInference(ImputesCells):
 
     def _components(self) -> list[np.ndarray]:
         check_is_fitted(self)
-        return [view.clusters(self.clusters == "merged") for view in self._views]
+        pairs, is_merged = zip(self._view_clusters, self._estimate.views, strict=True), self.clusters == "merged"
+        return [own.of_components(view, is_merged) for own, view in pairs]
 
     @property
     def column_labels_(self) -> np.ndarray:
@@ -130,18 +126,18 @@ class ViewInference(ImputesCells):
     def n_views_(self) -> int:
         """Number of views."""
         check_is_fitted(self)
-        return len(self._views)
+        return len(self._estimate.views)
 
     @property
     def views_(self) -> list[np.ndarray]:
         """Names of the columns of each view, or their indices if X had no names."""
         names = column_names(self, self.n_features_in_, None)
-        return [np.asarray(names)[view.columns] for view in self._views]
+        return [np.asarray(names)[view.columns] for view in self._estimate.views]
 
     @property
     def labels_(self) -> np.ndarray:
         """Clusters of the fitted rows in each view, (n_samples, n_views)."""
-        pairs = zip(self._components(), self._views, strict=True)
+        pairs = zip(self._components(), self._estimate.views, strict=True)
         return np.stack([clusters_of(own, view.labels) for own, view in pairs], axis=1)
 
     @property
@@ -167,9 +163,8 @@ class ViewInference(ImputesCells):
         """
         family, found = self._family_rows(self._read(X)), []
         with Workers(self.n_jobs) as workers:
-            for own, view, draw in zip(self._components(), self._views, self._estimate.views, strict=True):
-                K = len(view.rows.statistics.sizes)
-                shares, _ = shares_and_log_density(draw.rows, draw.family(family), K, workers)
+            for own, view in zip(self._components(), self._estimate.views, strict=True):
+                shares, _ = shares_and_log_density(view.rows, view.family(family), len(own), workers)
                 found.append(joined(shares, own))
         return found
 
@@ -234,12 +229,12 @@ class ViewInference(ImputesCells):
         """
         components = self._components()
         number = check_scalar(view, "view", Integral, min_val=0, max_val=len(components) - 1)
-        own, of_view = components[number], self._views[number]
+        own, of_view = components[number], self._estimate.views[number]
         of_components = of_view.rows.statistics.sizes
         sizes = np.bincount(own, of_components).astype(np.int64)
         weights = np.eye(own.max() + 1)[own].T * of_components
         names = np.asarray(column_names(self, self.n_features_in_, feature_names))[of_view.columns]
-        typical = of_view.typical_rows[np.unique(own, return_index=True)[1]]
+        typical = self._view_clusters[number].typical_rows[np.unique(own, return_index=True)[1]]
         of_columns = self._family.of_columns(of_view.columns), names, of_view.columns
         return summarized(self, {"size": sizes}, sizes, typical, weights, of_view.rows.columns, *of_columns)
 

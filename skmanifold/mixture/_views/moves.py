@@ -14,6 +14,7 @@ from scipy.special import expit, gammaln
 
 from ...random._keys import Purpose, subkey, uniform
 from ...utils._threads import ONE
+from .draws import labels_of_columns
 from .proposals import (
     Launch,
     Proposal,
@@ -49,9 +50,7 @@ def move_columns(
     family, n_columns = model.given(numbers), model.n_columns
     partitions = [(compacted(view.labels), view.concentration) for view in views]
     tables = [log_marginals(family, labels) for labels, _ in partitions]
-    where = np.empty(n_columns, np.int64)
-    for v, view in enumerate(views):
-        where[view.columns] = v
+    where = labels_of_columns(views)
     sizes = np.bincount(where, minlength=len(views))
     share = min(_MOST_TRIED, _ROWS_SCANNED / model.n_rows) if n_candidates else 0.0
     changed: set[int] = set()
