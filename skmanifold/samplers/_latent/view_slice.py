@@ -40,7 +40,7 @@ class ViewSlice(BaseSampler):
         Number m of new views that are proposed for a column; 0 proposes none.
     n_view_moves : int, default=1
         Number of proposed splits and merges of views in each pass.
-    n_split_merge : int or "auto", default=10
+    n_split_merge : int or "auto", default="auto"
         Number of split-merge moves of the rows in each view and pass, see :class:`~skmanifold.samplers.Slice`.
 
     References
@@ -66,7 +66,7 @@ class ViewSlice(BaseSampler):
         "n_split_merge": Slice._parameter_constraints["n_split_merge"],
     }
 
-    def __init__(self, n_candidates: int = 1, n_view_moves: int = 1, n_split_merge: int | Literal["auto"] = 10) -> None:
+    def __init__(self, n_candidates: int = 1, n_view_moves: int = 1, n_split_merge: int | Literal["auto"] = "auto") -> None:
         self.n_candidates = n_candidates
         self.n_view_moves = n_view_moves
         self.n_split_merge = n_split_merge
