@@ -66,7 +66,9 @@ class ViewSlice(BaseSampler):
         "n_split_merge": Slice._parameter_constraints["n_split_merge"],
     }
 
-    def __init__(self, n_candidates: int = 1, n_view_moves: int = 1, n_split_merge: int | Literal["auto"] = "auto") -> None:
+    def __init__(
+        self, n_candidates: int = 1, n_view_moves: int = 1, n_split_merge: int | Literal["auto"] = "auto"
+    ) -> None:
         self.n_candidates = n_candidates
         self.n_view_moves = n_view_moves
         self.n_split_merge = n_split_merge
