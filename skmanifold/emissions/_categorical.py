@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -20,11 +19,11 @@ from ._categories import CategoryCounts, CategoryFamily, log_marginals_of_column
 from ._category_prior import LOG_PRIOR, MEDIAN, VALUES, log_posterior
 from ._cells import CategoryCells
 from ._codes import Table, category_table, fill_codes, fit_categories, given_categories, validate_codes
-from ._linear import drawn_places
+from ._linear import ColumnwiseFamily, drawn_places
 from ._statistics import occupied
 
 
-class CategoricalFamily(CategoryFamily):
+class CategoricalFamily(ColumnwiseFamily, CategoryFamily):
     """Family of rows of codes, whose statistics are one token for each observed cell.
 
     `prior` is the pseudo-count of each category, (n_categories,), the same for those of a column; the constructor takes
@@ -53,20 +52,12 @@ class CategoricalFamily(CategoryFamily):
         components = [np.ascontiguousarray(probabilities[start:stop].T) for start, stop in columns]
         return {"components_": components, "n_categories_": np.diff(self.column_start)}
 
-    def separated(self) -> Self:
-        """The same family, since columns share no hyperparameters."""
-        return self
-
-    def with_priors_of(self, columns: list[Any]) -> Any:
-        """These rows with the Dirichlet parameters of each column by itself."""
-        return self.with_prior(np.concatenate([each.prior for each in columns])) if columns else self
-
-    def of_columns(self, columns: np.ndarray) -> Self:
-        """The family, and the rows to which it is bound, of some columns."""
-        chosen, sizes = copy(self), np.diff(self.column_start)
-        chosen.n_features, chosen.column_start = len(columns), np.append(0, np.cumsum(sizes[columns]))
-        chosen.prior = self.prior[np.repeat(np.isin(np.arange(self.n_features), columns), sizes)]
-        return chosen._bound(self.rows.of_columns(columns)) if hasattr(self, "data") else chosen
+    def _without_others(self, columns: np.ndarray) -> Self:
+        """A copy with the Dirichlet parameters of some columns, whose indices ascend."""
+        sizes = np.diff(self.column_start)
+        prior = self.prior[np.repeat(np.isin(np.arange(self.n_features), columns), sizes)]
+        column_start = np.append(0, np.cumsum(sizes[columns]))
+        return self._replaced(n_features=len(columns), column_start=column_start, prior=prior)
 
     def log_marginals_of_columns(self, statistics: CategoryCounts) -> np.ndarray:
         """Log densities of the observed cells of each column, given the labels of the rows."""
@@ -83,9 +74,7 @@ class CategoricalFamily(CategoryFamily):
 
     def with_hyperprior(self, free: Any, before: Any) -> Self:
         """The family for chains that draw the pseudo-counts of columns."""
-        other = copy(self)
-        other.draws_prior = True
-        return other
+        return self._replaced(draws_prior=True)
 
     @property
     def hyperparameters(self) -> np.ndarray:  # type: ignore[override]
@@ -114,9 +103,8 @@ class CategoricalFamily(CategoryFamily):
         """The family with pseudo-counts drawn from their prior."""
         if not self.draws_prior:
             return self
-        other, places = copy(self), drawn_places(np.tile(LOG_PRIOR, (self.n_features, 1)), key)
-        other.prior = self._spread(VALUES[places])
-        return other
+        places = drawn_places(np.tile(LOG_PRIOR, (self.n_features, 1)), key)
+        return self._replaced(prior=self._spread(VALUES[places]))
 
     def _frequent_prior(self) -> float:
         return MEDIAN if self.draws_prior else super()._frequent_prior()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from numbers import Real
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
@@ -99,12 +98,9 @@ class LinearFamily(Family):
 
     def _sum_in_blocks(self, kernel, rows, first, stop, first_block, labels_or_shares) -> BlockSums:
         """The sums by blocks that `kernel` adds up, given the labels or the membership probabilities."""
-
-        def add(start, stop, of_block, sizes, totals):
-            kernel(start, stop, *rows[:3], of_block, sizes, totals)
-
         shapes = LinearFamily.shapes(self)
-        sums = self._sum_each_block(first, stop, first_block, labels_or_shares, add, shapes)
+        of_rows = first, stop, first_block, labels_or_shares
+        sums = self._sum_each_block(*of_rows, lambda a, b, *own: kernel(a, b, *rows[:3], *own), shapes)
         return BlockSums(tuple((level, index, self._arranged(*arrays)) for level, index, arrays in sums.nodes))
 
     def _arranged(self, sizes: np.ndarray, totals: np.ndarray) -> Arrays:
@@ -149,6 +145,27 @@ class LinearFamily(Family):
         return np.maximum(sizes - totals[self.n_features :], 0)
 
 
+class ColumnwiseFamily(LinearFamily):
+    """Base class of families whose columns share no hyperparameters; `prior` may have those that are learned."""
+
+    _without_others: Callable[..., Self]  # a copy with the hyperparameters of some columns
+
+    def separated(self) -> Self:
+        """The same family, since columns share no hyperparameters."""
+        return self
+
+    def with_priors_of(self, columns: list[Any]) -> Self:
+        """These rows with the prior of each column by itself; the same family if it learns none."""
+        if self.prior is None or not columns:
+            return self
+        return self.with_prior(np.concatenate([each.prior for each in columns]))
+
+    def of_columns(self, columns: np.ndarray) -> Self:
+        """The family, and the rows to which it is bound, of some columns."""
+        chosen = self._without_others(columns)
+        return chosen._bound(self.rows.of_columns(columns)) if hasattr(self, "data") else chosen
+
+
 class LinearCounts(NamedTuple):
     """Sums of the statistics of rows by label."""
 
@@ -163,7 +180,7 @@ class LinearCounts(NamedTuple):
         return 0, 0, None
 
 
-class FeatureFamily(LinearFamily):
+class FeatureFamily(ColumnwiseFamily):
     """Base class of families of binary rows and of counts, whose statistics are followed by those of missing cells.
 
     Statistics are a `LinearCounts`, or a tuple of the same arrays in float64. Components are `LinearParameters`, with
@@ -263,26 +280,10 @@ class FeatureFamily(LinearFamily):
         """Log density of the rows of each label."""
         return self._log_marginals_of_cells(statistics).sum(axis=1)
 
-    def separated(self) -> Self:
-        """The same family, since columns share no hyperparameters."""
-        return self
-
-    def with_priors_of(self, columns: list[Any]) -> Any:
-        """The same family, since it learns no prior."""
-        return self
-
-    def of_columns(self, columns: np.ndarray) -> Self:
-        """The family, and the rows to which it is bound, of some columns."""
-        chosen = self._without_others(columns)
-        return chosen._bound(self.rows.of_columns(columns)) if hasattr(self, "data") else chosen
-
     def _without_others(self, columns: np.ndarray) -> Self:
         """A copy with the hyperparameters of some columns."""
-        chosen = copy(self)
-        chosen.n_features = len(columns)
-        for name in self.of_each_column:
-            setattr(chosen, name, getattr(self, name)[columns])
-        return chosen
+        of_each = {name: getattr(self, name)[columns] for name in self.of_each_column}
+        return self._replaced(n_features=len(columns), **of_each)
 
     def log_marginals_of_columns(self, statistics: LinearCounts) -> np.ndarray:
         """Log densities of the observed cells of each column, given the labels of the rows."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from functools import cached_property
 from numbers import Real
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeAlias
@@ -242,29 +241,22 @@ class NegativeBinomialFamily(CountFamily):
 
     def clusters(self, rows: LinearRows | None = None) -> NegativeBinomialFamily:
         """The family with rows and the dispersions that are most probable if all rows are in one cluster."""
-        bound = copy(self)
-        bound.prior = self.dispersions.inverses[:, 0]
+        prior = self.dispersions.inverses[:, 0]
         if self.dispersions.inverses.shape[1] > 1 and rows is not None:
             sums = np.array([rows.n_rows]), rows.overall(self.n_statistics)[np.newaxis]
-            bound.prior = self.dispersions.most_probable_marginal(self._known(sums))
-        return bound._bound(self._no_rows() if rows is None else rows)
+            prior = self.dispersions.most_probable_marginal(self._known(sums))
+        return self._replaced(prior=prior)._bound(self._no_rows() if rows is None else rows)
 
     def with_learned_prior(self, statistics: LinearCounts, free: Any) -> NegativeBinomialFamily:
         """The same rows with the most probable dispersions given a partition."""
         known = self._known(selected(statistics, occupied(statistics)))
         return self.with_prior(self._possible.most_probable_marginal(known))
 
-    def with_priors_of(self, columns: list[Any]) -> NegativeBinomialFamily:
-        """These rows with the dispersions of each column by itself."""
-        return self.with_prior(np.concatenate([each.prior for each in columns])) if columns else self
-
     # Dispersions that chains draw
 
     def with_hyperprior(self, free: Any, before: NegativeBinomialFamily) -> NegativeBinomialFamily:
         """The family whose dispersions are the start of a chain; those possible are the ones of `before`."""
-        other = copy(self)
-        other.free = before.dispersions
-        return other
+        return self._replaced(free=before.dispersions)
 
     @property
     def hyperparameters(self) -> np.ndarray:  # type: ignore[override]
@@ -290,9 +282,7 @@ class NegativeBinomialFamily(CountFamily):
         if self.free is None:
             return self
         nothing = np.zeros(1), np.zeros((1, self.n_statistics))
-        other = copy(self)
-        other.dispersions = fixed(self.free.drawn(self._known(nothing), key))
-        return other
+        return self._replaced(dispersions=fixed(self.free.drawn(self._known(nothing), key)))
 
     @cached_property
     def _possible(self) -> Dispersions:
@@ -333,12 +323,9 @@ class NegativeBinomialFamily(CountFamily):
         return betaln(shapes, 1.0 + rates * self.prior) - betaln(self.shape, 1.0 + self.rate * self.prior)
 
     def _without_others(self, columns: np.ndarray) -> Self:
-        chosen = super()._without_others(columns)
-        chosen.dispersions = self.dispersions.of_columns(columns)
-        chosen.free = None if self.free is None else self.free.of_columns(columns)
-        if self.prior is not None:
-            chosen.prior = self.prior[columns]
-        return chosen
+        free = None if self.free is None else self.free.of_columns(columns)
+        chosen = super()._without_others(columns)._replaced(dispersions=self.dispersions.of_columns(columns), free=free)
+        return chosen if self.prior is None else chosen._replaced(prior=self.prior[columns])
 
     def log_marginals_of_columns(self, statistics: LinearCounts) -> np.ndarray:
         """Log densities of the observed cells of each column, given the labels of the rows."""
