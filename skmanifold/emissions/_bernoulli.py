@@ -99,17 +99,11 @@ class Bernoulli(WeighableEmission):
     def read_tokens(self, estimator: BaseEstimator, X: MatrixLike, key: np.uint64 | None, *, reset: bool) -> Counts:
         """Validate X and return one token for each observed cell: 2j for a zero of feature j, 2j + 1 for a one."""
         rows = self.read(estimator, X, reset=reset)
-        n, m = rows.n_rows, rows.n_features
-        if rows.counts.dtype.kind == "f":
-            if key is None:
-                return _weigh_tokens(rows)
-            drawn = whole_counts(sp.csr_array((rows.counts, rows.indices, rows.indptr), shape=(n, 2 * m)), key)
+        if key is not None:
+            m, cells = rows.n_features, (rows.counts, rows.indices, rows.indptr)
+            drawn = whole_counts(sp.csr_array(cells, shape=(rows.n_rows, 2 * m)), key)
             rows = LinearRows(*drawn[:3], m, None)
-        cells = rows.cells()
-        present = ~np.isnan(cells)
-        indptr = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).astype(np.int64)
-        indices = (2 * np.arange(m) + cells)[present].astype(np.int32)
-        return Counts(indptr, indices, np.ones(len(indices), np.int32), 2 * m)
+        return _weigh_tokens(rows)
 
     def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> BernoulliFamily:
         """Make the family of tokens."""
@@ -139,7 +133,8 @@ def _weigh_tokens(rows: LinearRows) -> Counts:
     weights = np.stack([1.0 - ones, ones], axis=2).reshape(n, 2 * m)
     of_row, indices = np.nonzero(weights > 0)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(of_row, minlength=n))))
-    return Counts(indptr, indices.astype(np.int32), weights[of_row, indices], 2 * m)
+    counts = weights[of_row, indices].astype(rows.counts.dtype, copy=False)
+    return Counts(indptr, indices.astype(np.int32), counts, 2 * m)
 
 
 # Kernels
