@@ -12,9 +12,6 @@ from ..utils._threads import Workers
 class BoundDefaults:
     """Default methods of families that are bound to rows."""
 
-    no_statistics: Any
-    add_log_predictive: Any
-
     def with_learned_transform(self, labels: np.ndarray, statistics: Any, free: Any, workers: Workers) -> Any:
         """These rows with columns transformed as a partition suggests; most families have no transform.
 
@@ -187,16 +184,6 @@ class BoundDefaults:
         family : Family
         """
         return self
-
-    def add_log_broad(self, out: np.ndarray, workers: Workers) -> None:
-        """Add to `out`, (n_rows, 1), the log density of these rows if they are outliers; by default that of a new row.
-
-        Parameters
-        ----------
-        out : ndarray of shape (n_rows, 1)
-        workers : Workers
-        """
-        self.add_log_predictive(self.no_statistics(1), out, workers)
 
     def spread_in_cells(self, statistics: Any, rows: np.ndarray, key: np.uint64) -> Any:
         """Statistics with numbers of these rows within their cells that are drawn from uniform distributions.

@@ -352,6 +352,16 @@ class BoundRows(BoundDefaults):
         """
         self.add_log_predictive(self.no_statistics(1), out, workers)
 
+    def add_log_broad(self, out: np.ndarray, workers: Workers) -> None:
+        """Add to `out`, (n_rows, 1), the log density of these rows if they are outliers; by default that of a new row.
+
+        Parameters
+        ----------
+        out : ndarray of shape (n_rows, 1)
+        workers : Workers
+        """
+        self.add_log_predictive(self.no_statistics(1), out, workers)
+
     def _add_by_ranges(self, add: Callable[..., None], out: np.ndarray, workers: Workers) -> None:
         """Add log densities with ``add(first, stop, out[first:stop])`` for ranges of rows, and the rows' base."""
         workers.run(add, [(a, b, out[a:b]) for a, b in self._tasks(out.shape[1])])

@@ -275,6 +275,5 @@ class Categorical(WeighableEmission):
 
     def _family_of(self, column_start: np.ndarray, n_components: int) -> CategoricalFamily:
         given = _MEDIAN if self.category_prior is None else self.category_prior
-        return CategoricalFamily(
-            positive_prior(given, len(column_start) - 1, "category_prior"), column_start, n_components
-        )
+        prior = positive_prior(given, len(column_start) - 1, "category_prior")
+        return CategoricalFamily(prior, column_start, n_components)

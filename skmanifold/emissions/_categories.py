@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -338,7 +339,7 @@ class CategoryFamily(LinearFamily):
     rows_per_statistic: ClassVar[int] = 240
     prior: np.ndarray
     column_start: np.ndarray
-    hyperparameters = np.empty(0)  # that chains draw
+    _attributes: Callable[..., dict[str, Any]]  # the fitted attributes with these probabilities, (n_statistics, K)
 
     @property
     def n_statistics(self) -> int:  # type: ignore[override]
@@ -463,10 +464,6 @@ class CategoryFamily(LinearFamily):
         return float((statistics[1] * parameters).sum())
 
     # Components
-
-    def _attributes(self, probabilities: np.ndarray) -> dict[str, Any]:
-        """The fitted attributes with these probabilities of the categories, (n_statistics, K)."""
-        raise NotImplementedError
 
     def attributes(self, parameters: Any) -> dict[str, Any]:
         """The fitted attribute ``components_``, the probabilities of the categories."""

@@ -106,9 +106,8 @@ class CellDistribution(ColumnDistributions):
         sums : ExpectedCells
         """
         shape = n_rows, len(self.n_categories)
-        return ExpectedCells(
-            np.zeros(shape), np.zeros(shape), [np.zeros((n_rows, n)) if n else None for n in self.n_categories]
-        )
+        of_categories = [np.zeros((n_rows, n)) if n else None for n in self.n_categories]
+        return ExpectedCells(np.zeros(shape), np.zeros(shape), of_categories)
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
         """Add conditional expectations.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -18,11 +17,10 @@ from ..sparse.counts import sums_of_rows
 from ..utils._conditions import MOST_COUNTED, Array, refuse
 from ..utils._njit import njit
 from ..utils._parameters import offers
-from ..utils._sklearn import Interval
 from ..utils._threads import Workers, split_range
 from ..utils._typing import MatrixLike, available_if
 from ._abilities import HasHighestLogDensities
-from ._base import WeighableEmission, positive_prior, refuse_unset
+from ._base import POSITIVE_PRIOR, WeighableEmission, positive_prior, refuse_unset
 from ._family import Family
 from ._linear_kernels import (
     FeatureGroups,
@@ -72,6 +70,7 @@ class LinearFamily(Family):
 
     n_statistics: int
     rows_per_statistic: ClassVar[int]  # of a minibatch, times the entries of a row plus 12
+    hyperparameters = np.empty(0)  # that chains draw
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes and sums of statistics."""
@@ -188,7 +187,6 @@ class FeatureFamily(ColumnwiseFamily):
     """
 
     bounds_of_means = 0.0, np.inf
-    hyperparameters = np.empty(0)  # that chains draw
     fill_rows: ClassVar[Any]  # kernel that draws rows
     of_each_column: ClassVar[tuple[str, ...]]  # hyperparameters
 
@@ -307,10 +305,7 @@ class CountEmission(WeighableEmission):
     allows_missing = True
     shape_prior: Any
     rate_prior: Any
-    _parameter_constraints: ClassVar[dict] = {
-        "shape_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
-        "rate_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
-    }
+    _parameter_constraints: ClassVar[dict] = {"shape_prior": [None, *POSITIVE_PRIOR], "rate_prior": POSITIVE_PRIOR}
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
         """Validate X of counts and NaN; the base of log densities is minus the logs of the factorials."""

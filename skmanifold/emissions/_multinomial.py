@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -11,9 +10,8 @@ from sklearn.base import BaseEstimator
 
 from ..random._keys import subkey
 from ..sparse.counts import Counts, sums_of_rows
-from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
-from ._base import WeighableEmission, dense_topics, positive_prior
+from ._base import POSITIVE_PRIOR, WeighableEmission, dense_topics, positive_prior
 from ._categories import CategoryFamily
 from ._cells import Tokens
 from ._linear import PRIOR, fill_multinomial
@@ -115,9 +113,7 @@ class Multinomial(WeighableEmission):
 
     short_name = "multinomial"
     row_family = token_family = MultinomialFamily
-    _parameter_constraints: ClassVar[dict] = {
-        "category_prior": [Interval(Real, 0, None, closed="neither"), "array-like"]
-    }
+    _parameter_constraints: ClassVar[dict] = {"category_prior": POSITIVE_PRIOR}
 
     def __init__(self, category_prior: float | ArrayLike = 0.1) -> None:
         self.category_prior = category_prior

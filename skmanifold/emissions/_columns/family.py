@@ -112,11 +112,8 @@ def _parameters(found: list) -> ColumnParameters:
 
 def _beside(found: list[BlockSums]) -> BlockSums:
     """Statistics of all blocks, with the sizes of the first."""
-    others = (
-        each._replace(nodes=tuple((level, index, arrays[1:]) for level, index, arrays in each.nodes))
-        for each in found[1:]
-    )
-    return side_by_side([found[0], *others])
+    others = (tuple((level, index, arrays[1:]) for level, index, arrays in each.nodes) for each in found[1:])
+    return side_by_side([found[0], *map(BlockSums, others)])
 
 
 _nested = partial(in_pairs, Joined)

@@ -58,7 +58,8 @@ def chosen_columns(whose: str, selector: Any, columns: OpenTable) -> np.ndarray:
         selector = selector(columns.table)
     n = columns.n_columns
     if isinstance(selector, slice):
-        first, last = (_end(end, columns, whose) for end in (selector.start, selector.stop))
+        ends = selector.start, selector.stop
+        first, last = (_index(end, columns, whose) if isinstance(end, str) else end for end in ends)
         if isinstance(selector.stop, str):
             last += 1  # slices of names include the last
         try:
@@ -80,10 +81,6 @@ def chosen_columns(whose: str, selector: Any, columns: OpenTable) -> np.ndarray:
             raise ValueError(f"The mask of {whose} has {len(wanted)} entries, but X has {n} columns.")
         return np.flatnonzero(wanted)
     return np.array([_index(each, columns, whose) for each in wanted], dtype=np.int64)
-
-
-def _end(end: Any, columns: OpenTable, whose: str) -> Any:
-    return _index(end, columns, whose) if isinstance(end, str) else end
 
 
 def _index(wanted: Any, columns: OpenTable, whose: str) -> int:
