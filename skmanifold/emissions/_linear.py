@@ -19,18 +19,10 @@ from ..utils._njit import njit
 from ..utils._parameters import offers
 from ..utils._threads import Workers, split_range
 from ..utils._typing import MatrixLike, available_if
+from . import _linear_kernels as linear_kernels
 from ._abilities import HasHighestLogDensities
 from ._base import POSITIVE_PRIOR, WeighableEmission, positive_prior, refuse_unset
 from ._family import Family
-from ._linear_kernels import (
-    FeatureGroups,
-    LinearPosterior,
-    add_given_sums,
-    add_labelled,
-    add_linear_scores,
-    add_shared,
-    log_factor_of_sums,
-)
 from ._linear_rows import LinearRows, read_counts
 from ._negative_binomial_kernels import log_rising_of_columns
 from ._protocols import Arrays
@@ -80,20 +72,20 @@ class LinearFamily(Family):
         self, rows: LinearRows, first: int, stop: int, parameters: LinearParameters, out: np.ndarray
     ) -> None:
         """Add the log densities of the rows `first` to `stop` given each component, without their ``log_base``."""
-        add_linear_scores(first, stop, *rows[:3], parameters.offsets, parameters.naturals, out)
+        linear_kernels.add_linear_scores(first, stop, *rows[:3], parameters.offsets, parameters.naturals, out)
 
     def sum_labels(self, rows: LinearRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
         """Sizes and sums of the rows `first` to `stop`, given their labels; integer statistics have exact sums."""
         if rows.counts.dtype.kind == "f":
-            return self._sum_in_blocks(add_labelled, rows, first, stop, first_block, labels)
+            return self._sum_in_blocks(linear_kernels.add_labelled, rows, first, stop, first_block, labels)
         sizes = np.zeros(self.n_components, np.int64)
         totals = np.zeros((self.n_statistics, self.n_components), np.int64)
-        add_labelled(first, stop, *rows[:3], labels, sizes, totals)
+        linear_kernels.add_labelled(first, stop, *rows[:3], labels, sizes, totals)
         return BlockSums.whole(self._arranged(sizes, totals))
 
     def sum_shares(self, rows: LinearRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
         """Sizes and sums of the rows `first` to `stop`, given their membership probabilities."""
-        return self._sum_in_blocks(add_shared, rows, first, stop, first_block, shares)
+        return self._sum_in_blocks(linear_kernels.add_shared, rows, first, stop, first_block, shares)
 
     def _sum_in_blocks(self, kernel, rows, first, stop, first_block, labels_or_shares) -> BlockSums:
         """The sums by blocks that `kernel` adds up, given the labels or the membership probabilities."""
@@ -259,18 +251,18 @@ class FeatureFamily(ColumnwiseFamily):
         sums = np.zeros((capacity, self.n_statistics), np.int64)
         return LinearCounts(np.zeros(capacity, np.int64), sums, self.hyperparameters)
 
-    def new_posterior(self, capacity: int, statistics: LinearCounts, key: np.uint64) -> LinearPosterior:
+    def new_posterior(self, capacity: int, statistics: LinearCounts, key: np.uint64) -> linear_kernels.LinearPosterior:
         """Space for the posteriors of labels, and for the columns of two sides."""
         n, sizes = self.n_statistics, self.data.groups.sizes
         present = np.zeros(n, bool), np.empty(n, np.int64), np.zeros(1, np.int64), sizes.copy()
-        return LinearPosterior(np.full(capacity, np.nan), np.zeros((2, len(sizes)), np.int64), *present)
+        return linear_kernels.LinearPosterior(np.full(capacity, np.nan), np.zeros((2, len(sizes)), np.int64), *present)
 
     def log_marginal(self, statistics: LinearCounts) -> float:
         """Log density of all rows given their labels: that of one cluster, and Bayes factors, which skip zeros."""
         sizes, sums = selected(statistics, occupied(statistics))[:2]
         unions = np.cumsum(sizes), np.cumsum(sums, axis=0)
         pairs = zip(*(union[:-1] for union in unions), sizes[1:], sums[1:], strict=True)
-        log_factors = [log_factor_of_sums(self.data, *pair) for pair in pairs]
+        log_factors = [linear_kernels.log_factor_of_sums(self.data, *pair) for pair in pairs]
         whole = statistics._replace(sizes=unions[0][-1:], sums=unions[1][-1:])
         return super().log_marginal(whole) + sum(log_factors)
 
@@ -292,7 +284,8 @@ class FeatureFamily(ColumnwiseFamily):
 
     def _add_given_sums(self, tables: tuple[np.ndarray, ...], out: np.ndarray, workers: Workers) -> None:
         """Add log predictive densities of the rows, given the tables that `add_given_sums` reads."""
-        self._add_by_ranges(lambda a, b, scores: add_given_sums(a, b, self.data, *tables, scores), out, workers)
+        add = linear_kernels.add_given_sums
+        self._add_by_ranges(lambda a, b, scores: add(a, b, self.data, *tables, scores), out, workers)
 
 
 class CountEmission(WeighableEmission):
@@ -358,18 +351,19 @@ def drawn_places(log_weights: np.ndarray, key: np.uint64) -> np.ndarray:
     return (levels[:, :-1] <= uniforms[:, np.newaxis]).sum(axis=1)
 
 
-def group_features(rows: LinearRows, *priors: np.ndarray) -> FeatureGroups:
+def group_features(rows: LinearRows, *priors: np.ndarray) -> linear_kernels.FeatureGroups:
     """Groups of features with equal priors, each (n_features,), and each feature with missing cells by itself."""
     n = rows.n_features
     is_missing = np.zeros(2 * n, bool)
     is_missing[rows.indices] = True
     own = np.where(is_missing[n:], np.arange(1.0, n + 1.0), 0.0)
     if n == 0:  # which `unique` does not take
-        return FeatureGroups(*np.zeros((3, 0), np.int64))
+        return linear_kernels.FeatureGroups(*np.zeros((3, 0), np.int64))
     _, first, of_feature, sizes = np.unique(
         np.stack([own, *priors]), axis=1, return_index=True, return_inverse=True, return_counts=True
     )
-    return FeatureGroups(of_feature.reshape(-1).astype(np.int64), first.astype(np.int64), sizes.astype(np.int64))
+    groups = (each.reshape(-1).astype(np.int64) for each in (of_feature, first, sizes))
+    return linear_kernels.FeatureGroups(*groups)
 
 
 @njit(cache=True, nogil=True)

@@ -18,6 +18,8 @@ from ._linear import PRIOR, fill_multinomial
 from ._linear_rows import LENGTHS, LEVELS, LinearRows, distinct_lengths, draw_lengths, read_counts
 from ._protocols import Arrays, TokenCounts
 
+_ONE = np.ones(1, np.int64)  # number of tokens
+
 
 class MultinomialFamily(CategoryFamily):
     """Family of multinomial rows and tokens, whose statistics are the counts of a row; `prior` has pseudo-counts.
@@ -30,16 +32,12 @@ class MultinomialFamily(CategoryFamily):
     _levels: Annotated[np.ndarray, LEVELS]
 
     def __init__(
-        self,
-        prior: np.ndarray,
-        n_components: int,
-        lengths: np.ndarray | None = None,
-        row_weights: np.ndarray | None = None,
+        self, prior: np.ndarray, n_components: int, lengths: np.ndarray = _ONE, row_weights: np.ndarray | None = None
     ) -> None:
         self.prior = prior
         self.n_components = n_components
         self.n_features = len(prior)
-        self.lengths, self._levels = distinct_lengths(np.ones(1, np.int64) if lengths is None else lengths, row_weights)
+        self.lengths, self._levels = distinct_lengths(lengths, row_weights)
 
     @property
     def column_start(self) -> np.ndarray:  # type: ignore[override]
@@ -137,4 +135,4 @@ class Multinomial(WeighableEmission):
         self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
     ) -> MultinomialFamily:
         """Make the family of tokens."""
-        return MultinomialFamily(positive_prior(self.category_prior, tokens.n_features, "category_prior"), n_components)
+        return self.prior_family(tokens.n_features, n_components, 1)

@@ -16,16 +16,7 @@ from ...utils._conditions import Array, Integer, Names, Sizes, placed, refuse
 from ...utils._declared import Saved
 from ...utils._parameters import offers
 from ...utils._typing import available_if
-from .._abilities import (
-    CompletesRows,
-    DrawsInCells,
-    HasDraw,
-    HasLogJoint,
-    HasNewRows,
-    HasParameterCount,
-    HasShares,
-    SeparatesColumns,
-)
+from .. import _abilities as abilities
 from .._cells import distribution_of_columns
 from .._family import Family, averaged, cell_parameters, rows_for
 from .._protocols import HasKernels, RowFamily
@@ -140,19 +131,19 @@ def _sum_expected(block: Any, *given: Any) -> BlockSums:
 
 def _completes(block: Any, rows: Any) -> bool:
     """Whether the statistics of a block are those of completed rows."""
-    return getattr(rows, "has_missing", False) and offers(block, CompletesRows)
+    return getattr(rows, "has_missing", False) and offers(block, abilities.CompletesRows)
 
 
 def _add_log_bounds(block: Any, *given: Any) -> None:
-    (block.add_log_bounds if offers(block, DrawsInCells) else block.add_log_densities)(*given)
+    (block.add_log_bounds if offers(block, abilities.DrawsInCells) else block.add_log_densities)(*given)
 
 
 def _propose_in_cells(block: Any, *given: Any) -> Any:
-    return block.propose_in_cells(*given) if offers(block, DrawsInCells) else 0.0
+    return block.propose_in_cells(*given) if offers(block, abilities.DrawsInCells) else 0.0
 
 
 def _of_rounded(block: Any, parameters: Any) -> Any:
-    return block.of_rounded(parameters) if offers(block, DrawsInCells) else parameters
+    return block.of_rounded(parameters) if offers(block, abilities.DrawsInCells) else parameters
 
 
 class ColumnsFamily(Family):
@@ -192,18 +183,18 @@ class ColumnsFamily(Family):
 
     add_log_densities = _each(RowFamily.add_log_densities)
     sum_labels = _each(RowFamily.sum_labels, _beside)
-    sum_shares = _each(HasShares.sum_shares, _beside)
+    sum_shares = _each(abilities.HasShares.sum_shares, _beside)
     mode = _each(RowFamily.mode, _parameters)
-    draw = _each(HasDraw.draw, _parameters)
-    sample = _each(HasNewRows.sample, "in_columns")
-    log_prior = _each(HasLogJoint.log_prior, sum)
-    log_likelihood = _each(HasLogJoint.log_likelihood, sum)
-    draw_missing = _each(CompletesRows.draw_missing, "rows_of", _draw_missing, needs="shapes")
-    sum_expected = _each(CompletesRows.sum_expected, _beside, _sum_expected, needs="sum_shares")
-    add_log_bounds = _each(DrawsInCells.add_log_bounds, call=_add_log_bounds, needs="shapes")
-    propose_in_cells = _each(DrawsInCells.propose_in_cells, sum, _propose_in_cells, needs="shapes")
-    of_rounded = _each(DrawsInCells.of_rounded, _parameters, _of_rounded, needs="shapes")
-    n_parameters = _each(HasParameterCount.n_parameters, sum)
+    draw = _each(abilities.HasDraw.draw, _parameters)
+    sample = _each(abilities.HasNewRows.sample, "in_columns")
+    log_prior = _each(abilities.HasLogJoint.log_prior, sum)
+    log_likelihood = _each(abilities.HasLogJoint.log_likelihood, sum)
+    draw_missing = _each(abilities.CompletesRows.draw_missing, "rows_of", _draw_missing, needs="shapes")
+    sum_expected = _each(abilities.CompletesRows.sum_expected, _beside, _sum_expected, needs="sum_shares")
+    add_log_bounds = _each(abilities.DrawsInCells.add_log_bounds, call=_add_log_bounds, needs="shapes")
+    propose_in_cells = _each(abilities.DrawsInCells.propose_in_cells, sum, _propose_in_cells, needs="shapes")
+    of_rounded = _each(abilities.DrawsInCells.of_rounded, _parameters, _of_rounded, needs="shapes")
+    n_parameters = _each(abilities.HasParameterCount.n_parameters, sum)
     attributes_of_blocks = _each(RowFamily.attributes, "_by_name", _of_inner("attributes"))
     parameters_of_cells = _each(Family.parameters_of_cells, "_by_name", cell_parameters, needs="attributes")
     transformed = _each(Family.transformed, "rows_of", rows_for, needs="shapes")
@@ -316,10 +307,10 @@ class ColumnsFamily(Family):
 
     # Some of the columns
 
-    separated = _each(SeparatesColumns.separated, "_bound_again")
-    log_marginals_of_columns = _each(SeparatesColumns.log_marginals_of_columns, "_by_column")
+    separated = _each(abilities.SeparatesColumns.separated, "_bound_again")
+    log_marginals_of_columns = _each(abilities.SeparatesColumns.log_marginals_of_columns, "_by_column")
 
-    @available_if(lambda family: all(offers(block, SeparatesColumns) for block in family.blocks))
+    @available_if(lambda family: all(offers(block, abilities.SeparatesColumns) for block in family.blocks))
     def of_columns(self, columns: np.ndarray) -> Self:
         """The family, and the rows to which it is bound, of some columns; blocks without columns stay."""
         chosen = self._without_others(columns)
@@ -379,7 +370,7 @@ class ColumnsFamily(Family):
         same = [block if own.prior is block.prior else block.with_prior_of(own) for block, own in pairs]
         return self._with_blocks(same, self.rows)
 
-    @available_if(lambda family: all(offers(block, SeparatesColumns) for block in family.blocks))
+    @available_if(lambda family: all(offers(block, abilities.SeparatesColumns) for block in family.blocks))
     def with_priors_of(self, columns: list[Any]) -> ColumnsFamily:
         """These rows with what was learned of each column by itself."""
         pairs = enumerate(zip(self.blocks, self.places, strict=True))
