@@ -11,8 +11,6 @@ from ._abilities import HasLogJoint as HasLogJoint
 from ._abilities import HasNewRows as HasNewRows
 from ._abilities import HasParameterCount as HasParameterCount
 from ._abilities import HasParametersOf as HasParametersOf
-from ._abilities import HasParts as HasParts
-from ._abilities import HasSeeds as HasSeeds
 from ._abilities import HasShares as HasShares
 from ._abilities import HasSumsOfClusters as HasSumsOfClusters
 from ._abilities import LearnsPrior as LearnsPrior
@@ -37,6 +35,8 @@ from ._negative_binomial import NegativeBinomial as NegativeBinomial
 from ._poisson import Poisson as Poisson
 from ._protocols import DirichletFamily as DirichletFamily
 from ._protocols import HasKernels as HasKernels
+from ._protocols import HasParts as HasParts
+from ._protocols import HasSeeds as HasSeeds
 from ._protocols import HasWeightedSeeds as HasWeightedSeeds
 from ._protocols import RowEmission as RowEmission
 from ._protocols import RowFamily as RowFamily

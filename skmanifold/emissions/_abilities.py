@@ -289,24 +289,6 @@ class HasHighestLogDensities(Protocol):
 
 
 @runtime_checkable
-class HasSeeds(Protocol):
-    """A family that computes initial labels from seeds among the rows, for ``init="k-means++"``."""
-
-    def seed_labels(self, rows: Any, key: np.uint64) -> np.ndarray:
-        """Initial labels of the rows.
-
-        Parameters
-        ----------
-        rows : object
-        key : uint64
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,), int32
-        """
-
-
-@runtime_checkable
 class HasSumsOfClusters(Protocol):
     """A family whose components can be merged and whose prior can be learned, given statistics of components alone.
 
@@ -378,39 +360,6 @@ class HasParameterCount(Protocol):
         -------
         n_parameters : int
             Summed over components.
-        """
-
-
-@runtime_checkable
-class HasParts(Protocol):
-    """Rows that can be split and hashed, as shards on a cluster need it."""
-
-    def part(self, start: int, stop: int) -> Any:
-        """The rows `start` to `stop`, or to the last.
-
-        Parameters
-        ----------
-        start, stop : int
-            A larger `stop` means all rows.
-
-        Returns
-        -------
-        rows : object
-        """
-
-    def hash_rows(self, key: np.uint64, first_row: int) -> int:
-        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64.
-
-        Parameters
-        ----------
-        key : uint64
-        first_row : int
-            Number of the first row in the whole data.
-
-        Returns
-        -------
-        hash : int
-            From 0 to 2**64 - 1.
         """
 
 

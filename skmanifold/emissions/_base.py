@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,8 +13,11 @@ import scipy.sparse as sp
 from ..sparse.counts import USE_COUNTS_OF_WORDS, Counts, as_counts, counts_to_fit, validate_counts
 from ..utils._conditions import MOST_COUNTED
 from ..utils._parameters import LinksToItsPage, PlainNumbers
+from ..utils._sklearn import Interval
 from ..utils._typing import BaseEstimator, MatrixLike
 from ._protocols import TokenCounts
+
+POSITIVE_PRIOR = [Interval(Real, 0, None, closed="neither"), "array-like"]  # constraint of what `positive_prior` reads
 
 
 class BaseEmission(PlainNumbers, LinksToItsPage, BaseEstimator):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,13 +12,12 @@ from sklearn.base import BaseEstimator
 
 from ..sparse.counts import Counts, sums_of_rows, whole_counts
 from ..utils._njit import njit, njit_part
-from ..utils._sklearn import Interval
 from ..utils._threads import ONE, Workers
 from ..utils._typing import ArrayLike, MatrixLike
 from ..utils._validation import column_name
 from . import _linear_kernels as linear_kernels
 from . import kernels
-from ._base import WeighableEmission, dense_topics, positive_prior
+from ._base import POSITIVE_PRIOR, WeighableEmission, dense_topics, positive_prior
 from ._cells import EventCells
 from ._linear import PRIOR, FeatureFamily, LinearCounts, LinearParameters, fill_events, group_features
 from ._linear_kernels import FeatureGroups, log_bayes_factor_of_counts, multiply, multiply_power
@@ -65,8 +63,8 @@ class Bernoulli(WeighableEmission):
     has_missing_tokens = True
     tokens_of_column = 2  # a zero and a one
     _parameter_constraints: ClassVar[dict] = {
-        "ones_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
-        "zeros_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
+        "ones_prior": POSITIVE_PRIOR,
+        "zeros_prior": POSITIVE_PRIOR,
         "allow_probabilities": ["boolean"],
     }
 
@@ -100,16 +98,16 @@ class Bernoulli(WeighableEmission):
         """Validate X and return one token for each observed cell: 2j for a zero of feature j, 2j + 1 for a one."""
         rows = self.read(estimator, X, reset=reset)
         n, m = rows.n_rows, rows.n_features
-        if rows.counts.dtype.kind == "f":
-            if key is None:
-                return _weigh_tokens(rows)
+        if key is not None:
             drawn = whole_counts(sp.csr_array((rows.counts, rows.indices, rows.indptr), shape=(n, 2 * m)), key)
             rows = LinearRows(*drawn[:3], m, None)
-        cells = rows.cells()
-        present = ~np.isnan(cells)
-        indptr = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).astype(np.int64)
-        indices = (2 * np.arange(m) + cells)[present].astype(np.int32)
-        return Counts(indptr, indices, np.ones(len(indices), np.int32), 2 * m)
+        ones = rows.cells()
+        # Both tokens of a cell, weighted by their probabilities if these are positive.
+        weights = np.stack([1.0 - ones, ones], axis=2).reshape(n, 2 * m)
+        of_row, indices = np.nonzero(weights > 0)
+        indptr = np.concatenate(([0], np.cumsum(np.bincount(of_row, minlength=n))))
+        counts = weights[of_row, indices].astype(rows.counts.dtype, copy=False)
+        return Counts(indptr, indices.astype(np.int32), counts, 2 * m)
 
     def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> BernoulliFamily:
         """Make the family of tokens."""
@@ -130,16 +128,6 @@ class Bernoulli(WeighableEmission):
             f"emission='bernoulli' takes {takes}, and NaN where a cell is missing, but X has {values[entry]} in "
             f"{place}{cure}."
         )
-
-
-def _weigh_tokens(rows: LinearRows) -> Counts:
-    """Both tokens of each observed cell, weighted by their probabilities if these are positive."""
-    n, m = rows.n_rows, rows.n_features
-    ones = rows.cells()
-    weights = np.stack([1.0 - ones, ones], axis=2).reshape(n, 2 * m)
-    of_row, indices = np.nonzero(weights > 0)
-    indptr = np.concatenate(([0], np.cumsum(np.bincount(of_row, minlength=n))))
-    return Counts(indptr, indices.astype(np.int32), weights[of_row, indices], 2 * m)
 
 
 # Kernels

@@ -13,10 +13,10 @@ from ..utils._njit import njit
 from ..utils._parameters import offers
 from ..utils._threads import Workers, split_range
 from ..utils._typing import available_if
+from ._bound_defaults import BoundDefaults
 from ._dense_rows import DenseRows
-from ._outliers import MayBeOutliers
 from ._protocols import HasKernels
-from ._statistics import count_rows, move_rows, occupied, selected, with_labels, without_rows
+from ._statistics import count_rows, label_axes, move_rows, occupied, selected, with_labels, without_rows
 from .kernels import add_predictive, clear_sides, refresh_posterior
 
 _N_SIDES = 3  # two, and a label for scratch
@@ -33,7 +33,7 @@ class StartEffort(NamedTuple):
     least_size: float = 0.0  # relative to the average: a last round is tried with and without smaller clusters; 0: none
 
 
-class BoundRows(MayBeOutliers):
+class BoundRows(BoundDefaults):
     """Base class of `Family`: the rows to which `clusters` has bound a family, as Dirichlet process mixtures use them.
 
     A bound family is a copy with `rows`, `n_rows`, `log_base`, and `data`, by whose type the kernels are chosen.
@@ -71,8 +71,12 @@ class BoundRows(MayBeOutliers):
         -------
         family : Family
         """
+        return self._replaced(n_components=n_components)
+
+    def _replaced(self, **attributes: Any) -> Self:
+        """A copy with other values of these attributes."""
         other = copy(self)
-        other.n_components = n_components
+        vars(other).update(attributes)
         return other
 
     @available_if(lambda family: offers(family, HasKernels))
@@ -85,8 +89,7 @@ class BoundRows(MayBeOutliers):
 
     def _bound(self, rows: Any) -> Self:
         """A copy that is bound to these rows."""
-        bound = copy(self)
-        bound.rows, bound.n_rows, bound.log_base = rows, rows.n_rows, rows.log_base
+        bound = self._replaced(rows=rows, n_rows=rows.n_rows, log_base=rows.log_base)
         bound.data = bound.prepare(rows)
         return bound
 
@@ -118,9 +121,7 @@ class BoundRows(MayBeOutliers):
         -------
         family : Family
         """
-        other = copy(self)
-        other.prior = prior
-        return other._bound(self.rows)
+        return self._replaced(prior=prior)._bound(self.rows)
 
     def with_prior_of(self, other: Any) -> Self:
         """These rows with the prior, and all else that was learned, of clusters of other rows.
@@ -134,50 +135,6 @@ class BoundRows(MayBeOutliers):
         family : Family
         """
         return self.with_prior(other.prior)
-
-    def with_learned_transform(self, labels: np.ndarray, statistics: Any, free: Any, workers: Workers) -> Any:
-        """These rows with columns transformed as a partition suggests; most families have no transform.
-
-        Parameters
-        ----------
-        labels : ndarray of shape (n_rows,), int32
-        statistics : NamedTuple
-        free : tuple of str
-            Hyperparameters that are learned.
-        workers : Workers
-
-        Returns
-        -------
-        family : Family
-        statistics : NamedTuple
-            Of the transformed rows.
-        """
-        return self, statistics
-
-    def among_others(self) -> Self:
-        """These rows as one of several blocks of columns, whose scores are added.
-
-        Returns
-        -------
-        family : Family
-        """
-        return self
-
-    # Hyperparameters that chains draw, which statistics contain; most families have none
-
-    def with_hyperprior(self, free: Any, before: Any) -> Self:
-        """The family for chains that draw the hyperparameters `free`; `before` is the one before they were learned.
-
-        Parameters
-        ----------
-        free : tuple of str
-        before : Family
-
-        Returns
-        -------
-        family : Family
-        """
-        return self
 
     def given(self, statistics: Any) -> Self:
         """The family with the hyperparameters, and the numbers within cells, of these statistics.
@@ -197,61 +154,6 @@ class BoundRows(MayBeOutliers):
         if last is None or any(new is not old for new, old in zip(sources, last[0], strict=True)):
             self._last_given = last = sources, self._with_drawn(*drawn)
         return last[1]
-
-    def redraw_hyperparameters(self, labels: np.ndarray, statistics: Any, key: np.uint64, workers: Workers) -> Any:
-        """Statistics with other hyperparameters and numbers within cells, drawn given the partition.
-
-        Parameters
-        ----------
-        labels : ndarray of shape (n_rows,), int32
-        statistics : NamedTuple
-        key : uint64
-        workers : Workers
-
-        Returns
-        -------
-        statistics : NamedTuple
-        """
-        return statistics
-
-    def hyperparameters_of(self, statistics: Any) -> dict[str, np.ndarray]:
-        """Drawn hyperparameters, by the names of the parameters of the emission; empty if they are fixed.
-
-        Parameters
-        ----------
-        statistics : NamedTuple
-
-        Returns
-        -------
-        hyperparameters : dict of str to ndarray
-        """
-        return {}
-
-    def log_hyperprior(self, statistics: Any) -> float:
-        """Log prior density of the hyperparameters, up to a constant.
-
-        Parameters
-        ----------
-        statistics : NamedTuple
-
-        Returns
-        -------
-        log_density : float
-        """
-        return 0.0
-
-    def with_drawn_hyperparameters(self, key: np.uint64) -> Self:
-        """The family with hyperparameters drawn from their prior.
-
-        Parameters
-        ----------
-        key : uint64
-
-        Returns
-        -------
-        family : Family
-        """
-        return self
 
     # Initial clusters and minibatches
 
@@ -278,20 +180,6 @@ class BoundRows(MayBeOutliers):
         """
         family = self.with_components(min(n_clusters, self.n_rows))
         return family.seed_labels(self.rows, key).astype(np.int32)
-
-    def sorted_rows(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Rows of a minibatch in the order in which their scores are computed fastest.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n,), int64
-        labels : ndarray of shape (n_rows,), int32
-
-        Returns
-        -------
-        rows : ndarray of shape (n,), int64
-        """
-        return rows
 
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components.
@@ -376,49 +264,6 @@ class BoundRows(MayBeOutliers):
         tasks = self._ranges(n_moves, workers)
         workers.run(move_rows, [(self.data, rows, new_labels, *task, labels, statistics) for task in tasks])
 
-    def redraw_missing(
-        self,
-        rows: np.ndarray,
-        new_labels: np.ndarray,
-        labels: np.ndarray,
-        statistics: Any,
-        components: Any,
-        place_of: np.ndarray,
-        key: np.uint64,
-        workers: Workers,
-    ) -> None:
-        """Draw the missing cells of rows given their new labels, before these rows move; most families have none.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n,), int64
-        new_labels : ndarray of shape (n,), int32
-        labels : ndarray of shape (n_rows,), int32
-        statistics : NamedTuple
-        components : object
-        place_of : ndarray of int64
-            Index of each label among the components.
-        key : uint64
-        workers : Workers
-        """
-
-    def entropy_of_missing(self, labels: np.ndarray, statistics: Any) -> float:
-        """Entropy of the drawn values of missing cells given labels and observed cells; 0 where none are drawn.
-
-        With it a log marginal density of completed rows estimates that of the observed cells.
-
-        Parameters
-        ----------
-        labels : ndarray of shape (n_rows,), int32
-        statistics : NamedTuple
-
-        Returns
-        -------
-        entropy : float
-            In nats.
-        """
-        return 0.0
-
     def relabelled(self, labels: np.ndarray, statistics: Any, new_labels: np.ndarray, workers: Workers) -> Any:
         """Statistics after relabelling; `labels` are the new labels of all rows.
 
@@ -435,8 +280,8 @@ class BoundRows(MayBeOutliers):
         -------
         statistics : NamedTuple
         """
-        axes = getattr(statistics, "label_axes", (0,) * len(statistics))
-        if all(array.dtype.kind == "i" for array, axis in zip(statistics, axes, strict=True) if axis is not None):
+        pairs = zip(statistics, label_axes(statistics), strict=True)
+        if all(array.dtype.kind == "i" for array, axis in pairs if axis is not None):
             return with_labels(statistics, new_labels)
         again = without_rows(statistics, max(len(statistics.sizes), int(new_labels.max()) + 1))
         self.count(labels, again, workers)
@@ -479,11 +324,8 @@ class BoundRows(MayBeOutliers):
         """
         posterior = self.new_posterior(len(statistics.sizes), statistics, np.uint64(0))
         _refresh_all(self.data, statistics, posterior)
-
-        def add(first: int, stop: int, scores: np.ndarray) -> None:
-            _add_predictive(first, stop, self.data, statistics, posterior, scores)
-
-        self._add_by_ranges(add, out, workers)
+        shared = self.data, statistics, posterior
+        self._add_by_ranges(lambda a, b, scores: _add_predictive(a, b, *shared, scores), out, workers)
 
     def add_densities_of_rows(self, components: Any, out: np.ndarray, workers: Workers) -> None:
         """Add to `out`, (n_rows, K), the log density of these rows given each component.
@@ -494,11 +336,8 @@ class BoundRows(MayBeOutliers):
         out : ndarray of shape (n_rows, K)
         workers : Workers
         """
-
-        def add(first: int, stop: int, scores: np.ndarray) -> None:
-            self.add_log_densities(self.rows, first, stop, components, scores)
-
-        self._add_by_ranges(add, out, workers)
+        add = self.add_log_densities
+        self._add_by_ranges(lambda a, b, scores: add(self.rows, a, b, components, scores), out, workers)
 
     def add_log_density_of_new(self, components: Any, out: np.ndarray, workers: Workers) -> None:
         """Add to `out`, (n_rows, 1), the log density of these rows given a new component.
@@ -508,6 +347,16 @@ class BoundRows(MayBeOutliers):
         Parameters
         ----------
         components : object
+        out : ndarray of shape (n_rows, 1)
+        workers : Workers
+        """
+        self.add_log_predictive(self.no_statistics(1), out, workers)
+
+    def add_log_broad(self, out: np.ndarray, workers: Workers) -> None:
+        """Add to `out`, (n_rows, 1), the log density of these rows if they are outliers; by default that of a new row.
+
+        Parameters
+        ----------
         out : ndarray of shape (n_rows, 1)
         workers : Workers
         """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -10,21 +9,29 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from ..numerics.special import log_rising
 from ..utils._conditions import MOST_COUNTED, Array, Pointer, Sizes
 from ..utils._declared import Lacking
+from ..utils._njit import njit
 from ..utils._sklearn import Interval, StrOptions
-from ..utils._threads import ONE, Workers
+from ..utils._threads import ONE, Workers, split_range
 from ..utils._typing import ArrayLike, MatrixLike
 from ._base import WeighableEmission, positive_prior, refuse_unset
 from ._categories import CategoryCounts, CategoryFamily, log_marginals_of_columns
-from ._category_prior import LOG_PRIOR, MEDIAN, VALUES, log_posterior
 from ._cells import CategoryCells
 from ._codes import Table, category_table, fill_codes, fit_categories, given_categories, validate_codes
-from ._linear import drawn_places
+from ._linear import ColumnwiseFamily, drawn_places
 from ._statistics import occupied
 
+# An unknown Dirichlet parameter of a column is one of finitely many values.
+_MEDIAN = 0.5
+VALUES = np.geomspace(0.01, 10.0, 41)  # adjacent values differ by a factor of 1.19
+_LOG_WEIGHTS = -0.5 * np.log(VALUES / _MEDIAN) ** 2
+LOG_PRIOR = _LOG_WEIGHTS - np.log(np.exp(_LOG_WEIGHTS).sum())
+_CELLS_OF_TASK = 5_000  # counts of categories by label, with each value: about a millisecond
 
-class CategoricalFamily(CategoryFamily):
+
+class CategoricalFamily(ColumnwiseFamily, CategoryFamily):
     """Family of rows of codes, whose statistics are one token for each observed cell.
 
     `prior` is the pseudo-count of each category, (n_categories,), the same for those of a column; the constructor takes
@@ -53,20 +60,12 @@ class CategoricalFamily(CategoryFamily):
         components = [np.ascontiguousarray(probabilities[start:stop].T) for start, stop in columns]
         return {"components_": components, "n_categories_": np.diff(self.column_start)}
 
-    def separated(self) -> Self:
-        """The same family, since columns share no hyperparameters."""
-        return self
-
-    def with_priors_of(self, columns: list[Any]) -> Any:
-        """These rows with the Dirichlet parameters of each column by itself."""
-        return self.with_prior(np.concatenate([each.prior for each in columns])) if columns else self
-
-    def of_columns(self, columns: np.ndarray) -> Self:
-        """The family, and the rows to which it is bound, of some columns."""
-        chosen, sizes = copy(self), np.diff(self.column_start)
-        chosen.n_features, chosen.column_start = len(columns), np.append(0, np.cumsum(sizes[columns]))
-        chosen.prior = self.prior[np.repeat(np.isin(np.arange(self.n_features), columns), sizes)]
-        return chosen._bound(self.rows.of_columns(columns)) if hasattr(self, "data") else chosen
+    def _without_others(self, columns: np.ndarray) -> Self:
+        """A copy with the Dirichlet parameters of some columns, whose indices ascend."""
+        sizes = np.diff(self.column_start)
+        prior = self.prior[np.repeat(np.isin(np.arange(self.n_features), columns), sizes)]
+        column_start = np.append(0, np.cumsum(sizes[columns]))
+        return self._replaced(n_features=len(columns), column_start=column_start, prior=prior)
 
     def log_marginals_of_columns(self, statistics: CategoryCounts) -> np.ndarray:
         """Log densities of the observed cells of each column, given the labels of the rows."""
@@ -83,9 +82,7 @@ class CategoricalFamily(CategoryFamily):
 
     def with_hyperprior(self, free: Any, before: Any) -> Self:
         """The family for chains that draw the pseudo-counts of columns."""
-        other = copy(self)
-        other.draws_prior = True
-        return other
+        return self._replaced(draws_prior=True)
 
     @property
     def hyperparameters(self) -> np.ndarray:  # type: ignore[override]
@@ -114,15 +111,20 @@ class CategoricalFamily(CategoryFamily):
         """The family with pseudo-counts drawn from their prior."""
         if not self.draws_prior:
             return self
-        other, places = copy(self), drawn_places(np.tile(LOG_PRIOR, (self.n_features, 1)), key)
-        other.prior = self._spread(VALUES[places])
-        return other
+        places = drawn_places(np.tile(LOG_PRIOR, (self.n_features, 1)), key)
+        return self._replaced(prior=self._spread(VALUES[places]))
 
     def _frequent_prior(self) -> float:
-        return MEDIAN if self.draws_prior else super()._frequent_prior()
+        return _MEDIAN if self.draws_prior else super()._frequent_prior()
 
     def _log_posterior(self, statistics: CategoryCounts, workers: Workers) -> np.ndarray:
-        return log_posterior(statistics.categories, occupied(statistics), self.column_start, workers)
+        """Log posterior probability of each value for each column up to a constant, (n_columns, n_values)."""
+        counts, labels, out = statistics.categories, occupied(statistics), np.tile(LOG_PRIOR, (self.n_features, 1))
+        cells_of_column = 1 + len(counts) * len(labels) // max(1, self.n_features)
+        tasks = split_range(self.n_features, 1 + _CELLS_OF_TASK // cells_of_column)
+        shared = self.column_start, counts, labels, VALUES, out
+        workers.run(_add_log_marginals, [(*task, *shared) for task in tasks])
+        return out
 
     def highest_log_densities(self, rows: Table) -> np.ndarray:
         """Log densities with probabilities of 1 for the codes of the row: zero."""
@@ -141,6 +143,24 @@ class CategoricalFamily(CategoryFamily):
     def new_rows(self, statistics: CategoryCounts, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """Codes drawn from the predictive distributions, whose probabilities are posterior means."""
         return self.sample(self.mode(statistics), labels, key)
+
+
+@njit(cache=True, nogil=True)
+def _add_log_marginals(first, stop, column_start, counts, labels, values, out):
+    """Add to `out` the log marginal probabilities of the columns `first` to `stop` given each value."""
+    for column in range(first, stop):
+        start, end = column_start[column], column_start[column + 1]
+        for label in labels:
+            total = np.int64(0)
+            for category in range(start, end):
+                count = counts[category, label]
+                total += count
+                if count > 0:
+                    for i in range(len(values)):
+                        out[column, i] += log_rising(values[i], count)
+            if total > 0:
+                for i in range(len(values)):
+                    out[column, i] -= log_rising(values[i] * (end - start), total)
 
 
 class Categorical(WeighableEmission):
@@ -254,7 +274,6 @@ class Categorical(WeighableEmission):
         return Categorical(clusters.prior[clusters.column_start[:-1]], self.min_categories, self.handle_unknown)
 
     def _family_of(self, column_start: np.ndarray, n_components: int) -> CategoricalFamily:
-        given = MEDIAN if self.category_prior is None else self.category_prior
-        return CategoricalFamily(
-            positive_prior(given, len(column_start) - 1, "category_prior"), column_start, n_components
-        )
+        given = _MEDIAN if self.category_prior is None else self.category_prior
+        prior = positive_prior(given, len(column_start) - 1, "category_prior")
+        return CategoricalFamily(prior, column_start, n_components)

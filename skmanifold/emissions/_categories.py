@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from ._linear import LinearFamily
 from ._linear_kernels import add_entries, add_linear_scores, log_bayes_factor_of_counts, multiply_rising
 from ._linear_rows import LinearRows, refuse_fractions
 from ._protocols import Arrays
-from ._statistics import move_rows
+from ._statistics import move_entry, move_rows
 
 _AHEAD = 3  # a row is prefetched so many rows before its use
 _ITEMS_OF_LINE = 16  # of four bytes in a cache line of 64 bytes
@@ -58,8 +59,7 @@ def _count_row(data, statistics, row, label, sign):
 @kernels.merge_labels.of(CategoryData)
 @njit_part
 def _merge_labels(data, statistics, kept, gone):
-    statistics.sizes[kept] += statistics.sizes[gone]
-    statistics.sizes[gone] = 0
+    move_entry(statistics.sizes, kept, gone)
     for category in range(len(statistics.categories)):
         statistics.categories[category, kept] += statistics.categories[category, gone]
         statistics.categories[category, gone] = 0
@@ -242,14 +242,12 @@ def _log_bayes_factor(data, statistics, posterior, label_0, label_1):
     log_factor = 0.0
     for column in range(len(data.column_start) - 1):
         for category in range(data.column_start[column], data.column_start[column + 1]):
-            log_factor += log_bayes_factor_of_counts(
-                data.prior[column], statistics.categories[category, label_0], statistics.categories[category, label_1]
-            )
+            counts = statistics.categories[category]
+            log_factor += log_bayes_factor_of_counts(data.prior[column], counts[label_0], counts[label_1])
     for column in range(len(data.column_start) - 1):
         column_prior = data.prior[column] * (data.column_start[column + 1] - data.column_start[column])
-        log_factor -= log_bayes_factor_of_counts(
-            column_prior, posterior.totals[column, label_0], posterior.totals[column, label_1]
-        )
+        totals = posterior.totals[column]
+        log_factor -= log_bayes_factor_of_counts(column_prior, totals[label_0], totals[label_1])
     return log_factor
 
 
@@ -281,9 +279,8 @@ def _odds_of_sides(data, statistics, posterior, row, scratch):
         row_tokens, own = np.int64(0), prior[column]
         while e < stop and indices[e] < column_stop:
             category, tokens = indices[e], np.int64(counts[e])
-            factor_1, factor_0, log_odds = multiply_rising(
-                categories[category, 1] + own, categories[category, 0] + own, tokens, factor_1, factor_0, log_odds
-            )
+            of_0, of_1 = categories[category, 0] + own, categories[category, 1] + own
+            factor_1, factor_0, log_odds = multiply_rising(of_1, of_0, tokens, factor_1, factor_0, log_odds)
             row_tokens += tokens
             e += 1
         column_prior = own * (column_stop - column_start[column])
@@ -338,7 +335,7 @@ class CategoryFamily(LinearFamily):
     rows_per_statistic: ClassVar[int] = 240
     prior: np.ndarray
     column_start: np.ndarray
-    hyperparameters = np.empty(0)  # that chains draw
+    _attributes: Callable[..., dict[str, Any]]  # the fitted attributes with these probabilities, (n_statistics, K)
 
     @property
     def n_statistics(self) -> int:  # type: ignore[override]
@@ -463,10 +460,6 @@ class CategoryFamily(LinearFamily):
         return float((statistics[1] * parameters).sum())
 
     # Components
-
-    def _attributes(self, probabilities: np.ndarray) -> dict[str, Any]:
-        """The fitted attributes with these probabilities of the categories, (n_statistics, K)."""
-        raise NotImplementedError
 
     def attributes(self, parameters: Any) -> dict[str, Any]:
         """The fitted attribute ``components_``, the probabilities of the categories."""

@@ -6,7 +6,7 @@ with moments, or categories, with probabilities.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,7 +17,6 @@ from ..random._keys import fold_in_each, subkey
 from ..random._variates import fill_normal
 from ..utils._njit import njit
 from ._codes import fill_codes
-from ._columns.rows import scattered
 from ._dense_rows import fill_patterns
 from ._gaussian.missing_kernels import add_conditional_moments, draw_cells, fill_columns_and_precisions
 from ._linear import fill_events, fill_poisson
@@ -117,9 +116,8 @@ class CellDistribution(ColumnDistributions):
         sums : ExpectedCells
         """
         shape = n_rows, len(self.n_categories)
-        return ExpectedCells(
-            np.zeros(shape), np.zeros(shape), [np.zeros((n_rows, n)) if n else None for n in self.n_categories]
-        )
+        of_categories = [np.zeros((n_rows, n)) if n else None for n in self.n_categories]
+        return ExpectedCells(np.zeros(shape), np.zeros(shape), of_categories)
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
         """Add conditional expectations.
@@ -444,76 +442,6 @@ class EventCells(CategoryCells):
     def typical(self, shares: np.ndarray) -> np.ndarray:
         """Probabilities of a one."""
         return shares @ self.ones
-
-
-class JoinedCells(CellDistribution):
-    """Cells of several blocks, at `places` among the columns, which are independent given the component."""
-
-    def __init__(self, parts: Iterable[Any], places: tuple[np.ndarray, ...], n_columns: int | None = None) -> None:
-        self.parts, self.places = list(parts), places
-        self.n_categories = [0] * (sum(map(len, places)) if n_columns is None else n_columns)
-        for part, place in zip(self.parts, places, strict=True):
-            for column, n in zip(place, part.n_categories, strict=True):
-                self.n_categories[column] = n
-
-    def _of_part(self, memberships: Any, part: int) -> np.ndarray:
-        """Memberships or labels of rows for one of the parts."""
-        return memberships
-
-    def typical(self, shares: np.ndarray) -> np.ndarray:
-        """Typical values of each block."""
-        return scattered(self.places, [part.typical(shares) for part in self.parts])
-
-    def point_masses(self) -> list[tuple[int, float, np.ndarray]]:
-        """Probabilities of values of each block."""
-        pairs = zip(self.parts, self.places, strict=True)
-        return [(int(place[column]), *mass) for part, place in pairs for column, *mass in part.point_masses()]
-
-    def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
-        """Log densities of values of one column given each component."""
-        for part, place in zip(self.parts, self.places, strict=True):
-            if column in place:
-                return part.log_densities_of_column(int(np.searchsorted(place, column)), values)
-        raise IndexError(f"no block has the column {column}")
-
-    def information(self, weights: np.ndarray) -> np.ndarray:
-        """Mutual information of each column and the cluster."""
-        return scattered(self.places, [part.information(weights)[np.newaxis] for part in self.parts])[0]
-
-    def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
-        """Add conditional expectations of each block."""
-        for i, (part, place) in enumerate(zip(self.parts, self.places, strict=True)):
-            of_block = part.nothing(len(values))
-            part.add_expected(np.ascontiguousarray(values[:, place]), self._of_part(shares, i), of_block)
-            out.firsts[:, place] += of_block.firsts
-            out.seconds[:, place] += of_block.seconds
-            for column, probabilities in zip(place, of_block.probabilities, strict=True):
-                if probabilities is not None and out.probabilities[column] is not None:
-                    out.probabilities[column] += probabilities
-
-    def distribution_function(self, column: int, values: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        """Distribution functions of the block that has the column."""
-        part, place, own = self._block_of(column)
-        return part.distribution_function(own, np.ascontiguousarray(values[:, place]))
-
-    def has_counts(self, column: int) -> bool:
-        """Whether the block has counts there."""
-        part, _, own = self._block_of(column)
-        return part.has_counts(own)
-
-    def _block_of(self, column: int) -> tuple[Any, np.ndarray, int]:
-        """The part that has a column, its columns, and the index there."""
-        pairs = zip(self.parts, self.places, strict=True)
-        part, place = next(pair for pair in pairs if column in pair[1])
-        return part, place, int(np.flatnonzero(place == column)[0])
-
-    def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
-        """Rows with drawn cells of each block."""
-        drawn = [
-            part.drawn(np.ascontiguousarray(values[:, place]), self._of_part(labels, i), subkey(key, i), first_row)
-            for i, (part, place) in enumerate(zip(self.parts, self.places, strict=True))
-        ]
-        return scattered(self.places, drawn)
 
 
 def distribution_of_columns(family: Any, attributes: dict[str, Any]) -> Any:

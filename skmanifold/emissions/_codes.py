@@ -55,10 +55,8 @@ class Table(LinearRows):
     def cells(self) -> np.ndarray:
         """Cells as numbers and codes, (n_rows, n_features); NaN where a cell is missing. A new array."""
         out = np.full((self.n_rows, self.n_features), np.nan)
-        column_of = self._column_of()[self.indices]
-        out[np.repeat(np.arange(self.n_rows), np.diff(self.indptr)), column_of] = (
-            self.indices - self.column_start[column_of]
-        )
+        row_of, column_of = np.repeat(np.arange(self.n_rows), np.diff(self.indptr)), self._column_of()[self.indices]
+        out[row_of, column_of] = self.indices - self.column_start[column_of]
         return out
 
     def vectors(self) -> tuple[np.ndarray, np.ndarray]:

@@ -33,11 +33,7 @@ def fill_patterns(X, patterns):
             if a % _WORD == _WORD - 1 or a == d - 1:
                 number = bits if d <= _WORD else mix64(number + bits) + np.uint64(1)
                 bits = np.uint64(0)
-        if is_complete:
-            number = np.uint64(0)
-        elif number == np.uint64(0):
-            number = np.uint64(1)  # a hash, which the kernels compare with the cells
-        patterns[i] = number
+        patterns[i] = np.uint64(0) if is_complete else max(number, np.uint64(1))  # a hash may be 0
 
 
 @njit(cache=True, nogil=True)
@@ -200,12 +196,7 @@ class IncompleteRows(DenseRows):
 
 
 def read_dense(
-    estimator: BaseEstimator,
-    X: MatrixLike,
-    *,
-    reset: bool,
-    emission: BaseEmission | None = None,
-    missing: bool = False,
+    estimator: BaseEstimator, X: MatrixLike, *, reset: bool, emission: BaseEmission | None = None, missing: bool = False
 ) -> DenseRows | IncompleteRows:
     """Validate a dense X of finite numbers, or of finite numbers and NaN.
 

@@ -67,11 +67,7 @@ class Family(BoundRows):
         return sum(map(math.prod, self.shapes()))
 
     def sum_blocks(
-        self,
-        n_rows: int,
-        first_block: int,
-        add: Callable[..., None],
-        shapes: tuple[tuple[int, ...], ...] | None = None,
+        self, n_rows: int, first_block: int, add: Callable[..., None], shapes: tuple[tuple[int, ...], ...] | None = None
     ) -> BlockSums:
         """Sums by blocks of rows, a few blocks at a time.
 

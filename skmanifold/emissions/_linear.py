@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
-from numbers import Real
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -19,21 +17,12 @@ from ..sparse.counts import sums_of_rows
 from ..utils._conditions import MOST_COUNTED, Array, refuse
 from ..utils._njit import njit
 from ..utils._parameters import offers
-from ..utils._sklearn import Interval
 from ..utils._threads import Workers, split_range
 from ..utils._typing import MatrixLike, available_if
+from . import _linear_kernels as linear_kernels
 from ._abilities import HasHighestLogDensities
-from ._base import WeighableEmission, positive_prior, refuse_unset
+from ._base import POSITIVE_PRIOR, WeighableEmission, positive_prior, refuse_unset
 from ._family import Family
-from ._linear_kernels import (
-    FeatureGroups,
-    LinearPosterior,
-    add_given_sums,
-    add_labelled,
-    add_linear_scores,
-    add_shared,
-    log_factor_of_sums,
-)
 from ._linear_rows import LinearRows, read_counts
 from ._negative_binomial_kernels import log_rising_of_columns
 from ._protocols import Arrays
@@ -73,6 +62,7 @@ class LinearFamily(Family):
 
     n_statistics: int
     rows_per_statistic: ClassVar[int]  # of a minibatch, times the entries of a row plus 12
+    hyperparameters = np.empty(0)  # that chains draw
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of sizes and sums of statistics."""
@@ -82,29 +72,26 @@ class LinearFamily(Family):
         self, rows: LinearRows, first: int, stop: int, parameters: LinearParameters, out: np.ndarray
     ) -> None:
         """Add the log densities of the rows `first` to `stop` given each component, without their ``log_base``."""
-        add_linear_scores(first, stop, *rows[:3], parameters.offsets, parameters.naturals, out)
+        linear_kernels.add_linear_scores(first, stop, *rows[:3], parameters.offsets, parameters.naturals, out)
 
     def sum_labels(self, rows: LinearRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
         """Sizes and sums of the rows `first` to `stop`, given their labels; integer statistics have exact sums."""
         if rows.counts.dtype.kind == "f":
-            return self._sum_in_blocks(add_labelled, rows, first, stop, first_block, labels)
+            return self._sum_in_blocks(linear_kernels.add_labelled, rows, first, stop, first_block, labels)
         sizes = np.zeros(self.n_components, np.int64)
         totals = np.zeros((self.n_statistics, self.n_components), np.int64)
-        add_labelled(first, stop, *rows[:3], labels, sizes, totals)
+        linear_kernels.add_labelled(first, stop, *rows[:3], labels, sizes, totals)
         return BlockSums.whole(self._arranged(sizes, totals))
 
     def sum_shares(self, rows: LinearRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
         """Sizes and sums of the rows `first` to `stop`, given their membership probabilities."""
-        return self._sum_in_blocks(add_shared, rows, first, stop, first_block, shares)
+        return self._sum_in_blocks(linear_kernels.add_shared, rows, first, stop, first_block, shares)
 
     def _sum_in_blocks(self, kernel, rows, first, stop, first_block, labels_or_shares) -> BlockSums:
         """The sums by blocks that `kernel` adds up, given the labels or the membership probabilities."""
-
-        def add(start, stop, of_block, sizes, totals):
-            kernel(start, stop, *rows[:3], of_block, sizes, totals)
-
         shapes = LinearFamily.shapes(self)
-        sums = self._sum_each_block(first, stop, first_block, labels_or_shares, add, shapes)
+        of_rows = first, stop, first_block, labels_or_shares
+        sums = self._sum_each_block(*of_rows, lambda a, b, *own: kernel(a, b, *rows[:3], *own), shapes)
         return BlockSums(tuple((level, index, self._arranged(*arrays)) for level, index, arrays in sums.nodes))
 
     def _arranged(self, sizes: np.ndarray, totals: np.ndarray) -> Arrays:
@@ -149,6 +136,27 @@ class LinearFamily(Family):
         return np.maximum(sizes - totals[self.n_features :], 0)
 
 
+class ColumnwiseFamily(LinearFamily):
+    """Base class of families whose columns share no hyperparameters; `prior` may have those that are learned."""
+
+    _without_others: Callable[..., Self]  # a copy with the hyperparameters of some columns
+
+    def separated(self) -> Self:
+        """The same family, since columns share no hyperparameters."""
+        return self
+
+    def with_priors_of(self, columns: list[Any]) -> Self:
+        """These rows with the prior of each column by itself; the same family if it learns none."""
+        if self.prior is None or not columns:
+            return self
+        return self.with_prior(np.concatenate([each.prior for each in columns]))
+
+    def of_columns(self, columns: np.ndarray) -> Self:
+        """The family, and the rows to which it is bound, of some columns."""
+        chosen = self._without_others(columns)
+        return chosen._bound(self.rows.of_columns(columns)) if hasattr(self, "data") else chosen
+
+
 class LinearCounts(NamedTuple):
     """Sums of the statistics of rows by label."""
 
@@ -163,7 +171,7 @@ class LinearCounts(NamedTuple):
         return 0, 0, None
 
 
-class FeatureFamily(LinearFamily):
+class FeatureFamily(ColumnwiseFamily):
     """Base class of families of binary rows and of counts, whose statistics are followed by those of missing cells.
 
     Statistics are a `LinearCounts`, or a tuple of the same arrays in float64. Components are `LinearParameters`, with
@@ -171,7 +179,6 @@ class FeatureFamily(LinearFamily):
     """
 
     bounds_of_means = 0.0, np.inf
-    hyperparameters = np.empty(0)  # that chains draw
     fill_rows: ClassVar[Any]  # kernel that draws rows
     of_each_column: ClassVar[tuple[str, ...]]  # hyperparameters
 
@@ -244,18 +251,18 @@ class FeatureFamily(LinearFamily):
         sums = np.zeros((capacity, self.n_statistics), np.int64)
         return LinearCounts(np.zeros(capacity, np.int64), sums, self.hyperparameters)
 
-    def new_posterior(self, capacity: int, statistics: LinearCounts, key: np.uint64) -> LinearPosterior:
+    def new_posterior(self, capacity: int, statistics: LinearCounts, key: np.uint64) -> linear_kernels.LinearPosterior:
         """Space for the posteriors of labels, and for the columns of two sides."""
         n, sizes = self.n_statistics, self.data.groups.sizes
         present = np.zeros(n, bool), np.empty(n, np.int64), np.zeros(1, np.int64), sizes.copy()
-        return LinearPosterior(np.full(capacity, np.nan), np.zeros((2, len(sizes)), np.int64), *present)
+        return linear_kernels.LinearPosterior(np.full(capacity, np.nan), np.zeros((2, len(sizes)), np.int64), *present)
 
     def log_marginal(self, statistics: LinearCounts) -> float:
         """Log density of all rows given their labels: that of one cluster, and Bayes factors, which skip zeros."""
         sizes, sums = selected(statistics, occupied(statistics))[:2]
         unions = np.cumsum(sizes), np.cumsum(sums, axis=0)
         pairs = zip(*(union[:-1] for union in unions), sizes[1:], sums[1:], strict=True)
-        log_factors = [log_factor_of_sums(self.data, *pair) for pair in pairs]
+        log_factors = [linear_kernels.log_factor_of_sums(self.data, *pair) for pair in pairs]
         whole = statistics._replace(sizes=unions[0][-1:], sums=unions[1][-1:])
         return super().log_marginal(whole) + sum(log_factors)
 
@@ -263,26 +270,10 @@ class FeatureFamily(LinearFamily):
         """Log density of the rows of each label."""
         return self._log_marginals_of_cells(statistics).sum(axis=1)
 
-    def separated(self) -> Self:
-        """The same family, since columns share no hyperparameters."""
-        return self
-
-    def with_priors_of(self, columns: list[Any]) -> Any:
-        """The same family, since it learns no prior."""
-        return self
-
-    def of_columns(self, columns: np.ndarray) -> Self:
-        """The family, and the rows to which it is bound, of some columns."""
-        chosen = self._without_others(columns)
-        return chosen._bound(self.rows.of_columns(columns)) if hasattr(self, "data") else chosen
-
     def _without_others(self, columns: np.ndarray) -> Self:
         """A copy with the hyperparameters of some columns."""
-        chosen = copy(self)
-        chosen.n_features = len(columns)
-        for name in self.of_each_column:
-            setattr(chosen, name, getattr(self, name)[columns])
-        return chosen
+        of_each = {name: getattr(self, name)[columns] for name in self.of_each_column}
+        return self._replaced(n_features=len(columns), **of_each)
 
     def log_marginals_of_columns(self, statistics: LinearCounts) -> np.ndarray:
         """Log densities of the observed cells of each column, given the labels of the rows."""
@@ -293,7 +284,8 @@ class FeatureFamily(LinearFamily):
 
     def _add_given_sums(self, tables: tuple[np.ndarray, ...], out: np.ndarray, workers: Workers) -> None:
         """Add log predictive densities of the rows, given the tables that `add_given_sums` reads."""
-        self._add_by_ranges(lambda a, b, scores: add_given_sums(a, b, self.data, *tables, scores), out, workers)
+        add = linear_kernels.add_given_sums
+        self._add_by_ranges(lambda a, b, scores: add(a, b, self.data, *tables, scores), out, workers)
 
 
 class CountEmission(WeighableEmission):
@@ -306,10 +298,7 @@ class CountEmission(WeighableEmission):
     allows_missing = True
     shape_prior: Any
     rate_prior: Any
-    _parameter_constraints: ClassVar[dict] = {
-        "shape_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
-        "rate_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
-    }
+    _parameter_constraints: ClassVar[dict] = {"shape_prior": [None, *POSITIVE_PRIOR], "rate_prior": POSITIVE_PRIOR}
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
         """Validate X of counts and NaN; the base of log densities is minus the logs of the factorials."""
@@ -362,18 +351,19 @@ def drawn_places(log_weights: np.ndarray, key: np.uint64) -> np.ndarray:
     return (levels[:, :-1] <= uniforms[:, np.newaxis]).sum(axis=1)
 
 
-def group_features(rows: LinearRows, *priors: np.ndarray) -> FeatureGroups:
+def group_features(rows: LinearRows, *priors: np.ndarray) -> linear_kernels.FeatureGroups:
     """Groups of features with equal priors, each (n_features,), and each feature with missing cells by itself."""
     n = rows.n_features
     is_missing = np.zeros(2 * n, bool)
     is_missing[rows.indices] = True
     own = np.where(is_missing[n:], np.arange(1.0, n + 1.0), 0.0)
     if n == 0:  # which `unique` does not take
-        return FeatureGroups(*np.zeros((3, 0), np.int64))
+        return linear_kernels.FeatureGroups(*np.zeros((3, 0), np.int64))
     _, first, of_feature, sizes = np.unique(
         np.stack([own, *priors]), axis=1, return_index=True, return_inverse=True, return_counts=True
     )
-    return FeatureGroups(of_feature.reshape(-1).astype(np.int64), first.astype(np.int64), sizes.astype(np.int64))
+    groups = (each.reshape(-1).astype(np.int64) for each in (of_feature, first, sizes))
+    return linear_kernels.FeatureGroups(*groups)
 
 
 @njit(cache=True, nogil=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -11,14 +10,15 @@ from sklearn.base import BaseEstimator
 
 from ..random._keys import subkey
 from ..sparse.counts import Counts, sums_of_rows
-from ..utils._sklearn import Interval
 from ..utils._typing import ArrayLike, MatrixLike
-from ._base import WeighableEmission, dense_topics, positive_prior
+from ._base import POSITIVE_PRIOR, WeighableEmission, dense_topics, positive_prior
 from ._categories import CategoryFamily
 from ._cells import Tokens
 from ._linear import PRIOR, fill_multinomial
 from ._linear_rows import LENGTHS, LEVELS, LinearRows, distinct_lengths, draw_lengths, read_counts
 from ._protocols import Arrays, TokenCounts
+
+_ONE = np.ones(1, np.int64)  # number of tokens
 
 
 class MultinomialFamily(CategoryFamily):
@@ -32,16 +32,12 @@ class MultinomialFamily(CategoryFamily):
     _levels: Annotated[np.ndarray, LEVELS]
 
     def __init__(
-        self,
-        prior: np.ndarray,
-        n_components: int,
-        lengths: np.ndarray | None = None,
-        row_weights: np.ndarray | None = None,
+        self, prior: np.ndarray, n_components: int, lengths: np.ndarray = _ONE, row_weights: np.ndarray | None = None
     ) -> None:
         self.prior = prior
         self.n_components = n_components
         self.n_features = len(prior)
-        self.lengths, self._levels = distinct_lengths(np.ones(1, np.int64) if lengths is None else lengths, row_weights)
+        self.lengths, self._levels = distinct_lengths(lengths, row_weights)
 
     @property
     def column_start(self) -> np.ndarray:  # type: ignore[override]
@@ -115,9 +111,7 @@ class Multinomial(WeighableEmission):
 
     short_name = "multinomial"
     row_family = token_family = MultinomialFamily
-    _parameter_constraints: ClassVar[dict] = {
-        "category_prior": [Interval(Real, 0, None, closed="neither"), "array-like"]
-    }
+    _parameter_constraints: ClassVar[dict] = {"category_prior": POSITIVE_PRIOR}
 
     def __init__(self, category_prior: float | ArrayLike = 0.1) -> None:
         self.category_prior = category_prior
@@ -141,4 +135,4 @@ class Multinomial(WeighableEmission):
         self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None
     ) -> MultinomialFamily:
         """Make the family of tokens."""
-        return MultinomialFamily(positive_prior(self.category_prior, tokens.n_features, "category_prior"), n_components)
+        return self.prior_family(tokens.n_features, n_components, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from functools import cached_property
 from numbers import Real
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeAlias
@@ -17,17 +16,12 @@ from ..utils._declared import Lacking, Saved
 from ..utils._sklearn import Interval
 from ..utils._threads import ONE, Workers, split_range
 from ..utils._typing import ArrayLike
+from . import _negative_binomial_kernels as kernels
 from ._base import positive_prior
 from ._cells import OverdispersedCells
 from ._linear import MOST_NATURAL, PRIOR, CountEmission, CountFamily, LinearCounts, drawn_places, group_features
 from ._linear_kernels import add_linear_scores
 from ._linear_rows import LinearRows, refuse_fractions
-from ._negative_binomial_kernels import (
-    NegativeBinomialData,
-    add_log_rising,
-    fill_negative_binomial,
-    log_rising_of_columns,
-)
 from ._protocols import Arrays
 from ._seeds import cluster_rows
 from ._statistics import occupied, selected
@@ -69,22 +63,21 @@ class Dispersions(NamedTuple):
             means = a / b
             return xlogy(a, means / (means + r)) - b * r * np.log1p(means / r)
 
-        return self._best(self._scores(of_components, known))
+        return self._at(self._scores(of_components, known).argmax(axis=1))
 
     def most_probable_marginal(self, known: Known) -> np.ndarray:
         """The most probable values given the partition, with the means integrated out."""
-        return self._best(self._scores(_log_beta, known))
+        return self._at(self._scores(_log_beta, known).argmax(axis=1))
 
     def drawn(self, known: Known, key: np.uint64) -> np.ndarray:
         """Values drawn from their distribution given the partition, with the means integrated out.
 
         The draw of a feature depends only on the key and its index.
         """
-        places = drawn_places(self._scores(_log_beta, known), key)
-        return self.inverses[np.arange(len(places)), places]
+        return self._at(drawn_places(self._scores(_log_beta, known), key))
 
-    def _best(self, scores: np.ndarray) -> np.ndarray:
-        return self.inverses[np.arange(len(scores)), scores.argmax(axis=1)]
+    def _at(self, places: np.ndarray) -> np.ndarray:
+        return self.inverses[np.arange(len(places)), places]
 
     def _scores(self, of_components: Callable[..., np.ndarray], known: Known) -> np.ndarray:
         """Log posterior probability of each value up to a constant, (n_features, n_values)."""
@@ -104,10 +97,8 @@ def dispersions_of(rows: LinearRows, given: np.ndarray | None, row_weights: np.n
     """Possible dispersions of the features of rows of counts; those `given`, or between 1e-4 and 100."""
     m = rows.n_features
     inverses = np.tile(_INVERSES, (m, 1)) if given is None else 1.0 / given[:, np.newaxis]
-    weights = np.ones(len(rows.counts))
-    if row_weights is not None:
-        weights = np.repeat(row_weights, np.diff(rows.indptr))
-    n_rows = rows.n_rows if row_weights is None else row_weights.sum()
+    of_rows = np.ones(rows.n_rows) if row_weights is None else row_weights
+    weights = np.repeat(of_rows, np.diff(rows.indptr))
     n_missing = np.bincount(rows.indices, weights=weights, minlength=2 * m)[m:]
     sums, order = np.zeros(inverses.shape), np.argsort(rows.indices, kind="stable")
     ends = np.searchsorted(rows.indices[order], np.arange(m + 1))
@@ -116,7 +107,7 @@ def dispersions_of(rows: LinearRows, given: np.ndarray | None, row_weights: np.n
         values, which = np.unique(rows.counts[entries], return_inverse=True)
         of_values = np.bincount(which, weights=weights[entries], minlength=len(values))
         sums[j] = of_values @ (gammaln(values[:, np.newaxis] + inverses[j]) - gammaln(inverses[j]))
-    return Dispersions(inverses, sums / np.maximum(n_rows - n_missing, 1e-300)[:, np.newaxis])
+    return Dispersions(inverses, sums / np.maximum(of_rows.sum() - n_missing, 1e-300)[:, np.newaxis])
 
 
 def fixed(inverses: np.ndarray) -> Dispersions:
@@ -155,7 +146,7 @@ class NegativeBinomialFamily(CountFamily):
     dispersions: Saved[Dispersions]
 
     parameters_type = NegativeBinomialParameters
-    fill_rows: ClassVar[Any] = fill_negative_binomial
+    fill_rows: ClassVar[Any] = kernels.fill_negative_binomial
     rows_per_statistic: ClassVar[int] = 1000
 
     prior: np.ndarray  # inverse dispersions, of a family with rows
@@ -168,7 +159,7 @@ class NegativeBinomialFamily(CountFamily):
     def add_log_densities(self, rows: LinearRows, first: int, stop: int, parameters: Any, out: np.ndarray) -> None:
         """Add the log densities of the rows `first` to `stop` given each component, without their ``log_base``."""
         super().add_log_densities(rows, first, stop, parameters, out)
-        add_log_rising(first, stop, *rows[:3], parameters.sizes, out)
+        kernels.add_log_rising(first, stop, *rows[:3], parameters.sizes, out)
 
     def mode(self, statistics: Arrays) -> NegativeBinomialParameters:
         """The posterior mode of the logs of p and of the dispersions."""
@@ -242,29 +233,22 @@ class NegativeBinomialFamily(CountFamily):
 
     def clusters(self, rows: LinearRows | None = None) -> NegativeBinomialFamily:
         """The family with rows and the dispersions that are most probable if all rows are in one cluster."""
-        bound = copy(self)
-        bound.prior = self.dispersions.inverses[:, 0]
+        prior = self.dispersions.inverses[:, 0]
         if self.dispersions.inverses.shape[1] > 1 and rows is not None:
             sums = np.array([rows.n_rows]), rows.overall(self.n_statistics)[np.newaxis]
-            bound.prior = self.dispersions.most_probable_marginal(self._known(sums))
-        return bound._bound(self._no_rows() if rows is None else rows)
+            prior = self.dispersions.most_probable_marginal(self._known(sums))
+        return self._replaced(prior=prior)._bound(self._no_rows() if rows is None else rows)
 
     def with_learned_prior(self, statistics: LinearCounts, free: Any) -> NegativeBinomialFamily:
         """The same rows with the most probable dispersions given a partition."""
         known = self._known(selected(statistics, occupied(statistics)))
         return self.with_prior(self._possible.most_probable_marginal(known))
 
-    def with_priors_of(self, columns: list[Any]) -> NegativeBinomialFamily:
-        """These rows with the dispersions of each column by itself."""
-        return self.with_prior(np.concatenate([each.prior for each in columns])) if columns else self
-
     # Dispersions that chains draw
 
     def with_hyperprior(self, free: Any, before: NegativeBinomialFamily) -> NegativeBinomialFamily:
         """The family whose dispersions are the start of a chain; those possible are the ones of `before`."""
-        other = copy(self)
-        other.free = before.dispersions
-        return other
+        return self._replaced(free=before.dispersions)
 
     @property
     def hyperparameters(self) -> np.ndarray:  # type: ignore[override]
@@ -290,9 +274,7 @@ class NegativeBinomialFamily(CountFamily):
         if self.free is None:
             return self
         nothing = np.zeros(1), np.zeros((1, self.n_statistics))
-        other = copy(self)
-        other.dispersions = fixed(self.free.drawn(self._known(nothing), key))
-        return other
+        return self._replaced(dispersions=fixed(self.free.drawn(self._known(nothing), key)))
 
     @cached_property
     def _possible(self) -> Dispersions:
@@ -303,15 +285,15 @@ class NegativeBinomialFamily(CountFamily):
         bound = super()._bound(rows)
         vars(bound).pop("_possible", None)
         log_rising = np.zeros((rows.n_rows, 1))
-        add_log_rising(0, rows.n_rows, *rows[:3], self.prior, log_rising)
+        kernels.add_log_rising(0, rows.n_rows, *rows[:3], self.prior, log_rising)
         bound.log_base = log_rising[:, 0] if rows.log_base is None else log_rising[:, 0] + rows.log_base
         return bound
 
-    def prepare(self, rows: LinearRows) -> NegativeBinomialData:
+    def prepare(self, rows: LinearRows) -> kernels.NegativeBinomialData:
         """Rows and prior, as the kernels read them."""
         refuse_fractions(rows, "negative_binomial", "whole counts")
         groups = group_features(rows, self.shape, self.rate, self.prior)
-        return NegativeBinomialData(*rows[:3], rows.n_features, self.shape, self.rate, self.prior, groups)
+        return kernels.NegativeBinomialData(*rows[:3], rows.n_features, self.shape, self.rate, self.prior, groups)
 
     def draw_components(
         self, statistics: LinearCounts, labels: np.ndarray, key: np.uint64, workers: Workers
@@ -333,16 +315,13 @@ class NegativeBinomialFamily(CountFamily):
         return betaln(shapes, 1.0 + rates * self.prior) - betaln(self.shape, 1.0 + self.rate * self.prior)
 
     def _without_others(self, columns: np.ndarray) -> Self:
-        chosen = super()._without_others(columns)
-        chosen.dispersions = self.dispersions.of_columns(columns)
-        chosen.free = None if self.free is None else self.free.of_columns(columns)
-        if self.prior is not None:
-            chosen.prior = self.prior[columns]
-        return chosen
+        free = None if self.free is None else self.free.of_columns(columns)
+        chosen = super()._without_others(columns)._replaced(dispersions=self.dispersions.of_columns(columns), free=free)
+        return chosen if self.prior is None else chosen._replaced(prior=self.prior[columns])
 
     def log_marginals_of_columns(self, statistics: LinearCounts) -> np.ndarray:
         """Log densities of the observed cells of each column, given the labels of the rows."""
-        of_cells = log_rising_of_columns(self.rows.indices, self.rows.counts, self.prior)
+        of_cells = kernels.log_rising_of_columns(self.rows.indices, self.rows.counts, self.prior)
         return super().log_marginals_of_columns(statistics) + of_cells
 
     def mean(self, statistics: LinearCounts) -> NegativeBinomialParameters:

@@ -155,7 +155,6 @@ class TokenEmission(Protocol):
         """
 
 
-@runtime_checkable
 class HasStatistics(Protocol):
     """A family that estimates parameters of K components from statistics."""
 
@@ -254,6 +253,39 @@ class RowFamily(HasStatistics, Protocol):
 
 
 @runtime_checkable
+class HasParts(Protocol):
+    """Rows that can be split and hashed, as shards on a cluster need it."""
+
+    def part(self, start: int, stop: int) -> Any:
+        """The rows `start` to `stop`, or to the last.
+
+        Parameters
+        ----------
+        start, stop : int
+            A larger `stop` means all rows.
+
+        Returns
+        -------
+        rows : object
+        """
+
+    def hash_rows(self, key: np.uint64, first_row: int) -> int:
+        """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64.
+
+        Parameters
+        ----------
+        key : uint64
+        first_row : int
+            Number of the first row in the whole data.
+
+        Returns
+        -------
+        hash : int
+            From 0 to 2**64 - 1.
+        """
+
+
+@runtime_checkable
 class HasKernels(Protocol):
     """A family of rows with the kernels of `skmanifold.emissions.kernels`, from which `Family` derives `clusters`."""
 
@@ -339,6 +371,24 @@ class TokenFamily(HasStatistics, Protocol):
         -------
         components : ndarray of shape (n_tokens,) or None
             Equal tokens have the same component. None: each token has a random one.
+        """
+
+
+@runtime_checkable
+class HasSeeds(Protocol):
+    """A family that computes initial labels from seeds among the rows, for ``init="k-means++"``."""
+
+    def seed_labels(self, rows: Any, key: np.uint64) -> np.ndarray:
+        """Initial labels of the rows.
+
+        Parameters
+        ----------
+        rows : object
+        key : uint64
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,), int32
         """
 
 

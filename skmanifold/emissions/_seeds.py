@@ -23,11 +23,7 @@ SUBSET, _SEEDS = 0, 1  # uses of the key
 
 
 def cluster_rows(
-    X: np.ndarray,
-    n_clusters: int,
-    key: np.uint64,
-    row_weights: np.ndarray | None = None,
-    n_sampled: int | None = None,
+    X: np.ndarray, n_clusters: int, key: np.uint64, row_weights: np.ndarray | None = None, n_sampled: int | None = None
 ) -> np.ndarray:
     """Labels, (n,) int32, of k-means with features scaled to equal ranges; they do not depend on the threads.
 

@@ -19,10 +19,9 @@ from ._base import WeighableEmission
 from ._categorical import Categorical, CategoricalFamily
 from ._cells import CategoryCells, ExpectedCells, IndependentNumbers, add_mixed
 from ._codes import category_table
-from ._columns.family import ColumnParameters, ColumnsFamily
+from ._columns.family import ColumnsFamily
 from ._columns.rows import ColumnRows, vectors_of
 from ._dense_rows import DenseRows, read_dense
-from ._family import averaged
 from ._gaussian.base import GaussianFamily
 from ._gaussian.emission import Gaussian
 from ._rounding import cell_width
@@ -202,10 +201,9 @@ class SpikedFamily(ColumnsFamily):
         self.spikes, self.widths = tuple(np.array(own, np.float64) for own in spikes), np.array(widths, np.float64)
 
     def _without_others(self, columns: np.ndarray) -> Self:
+        spikes, widths = tuple(self.spikes[column] for column in columns), self.widths[columns]
         chosen = super()._without_others(columns)
-        chosen.n_features, chosen.widths = len(columns), self.widths[columns]
-        chosen.spikes = tuple(self.spikes[column] for column in columns)
-        return chosen
+        return chosen._replaced(n_features=len(columns), spikes=spikes, widths=widths)
 
     def rows_of(self, found: list[Any]) -> SpikedRows:
         """Rows of these rows of each block."""
@@ -216,15 +214,8 @@ class SpikedFamily(ColumnsFamily):
         cells = dict(zip(self.names.tolist(), found, strict=True))
         return joined_cells(cells["numbers"], cells["spikes"], self.spikes)
 
-    def attributes(self, parameters: ColumnParameters) -> dict[str, Any]:
-        """The fitted attribute ``components_``, means over spikes and other numbers, (K, n_features)."""
-        return {"components_": self._means_of(self.attributes_of_blocks(parameters))}
-
-    def expected(self, statistics: Any, shares: np.ndarray | None = None) -> dict[str, Any]:
-        """Posterior means of the columns, (K, n_features)."""
-        return averaged({"components_": self._means_of(self.expected_of_blocks(statistics))}, shares)
-
-    def _means_of(self, of_blocks: dict[str, dict[str, Any]]) -> np.ndarray:
+    def _components(self, of_blocks: dict[str, dict[str, Any]]) -> np.ndarray:
+        """Means over spikes and other numbers, (K, n_features)."""
         none = of_blocks["numbers"]["components_"][:, :0]
         return np.hstack([none, *self.columns_of(of_blocks)])
 

@@ -78,7 +78,8 @@ def selected(statistics: Any, labels: np.ndarray) -> Any:
     return _spread(statistics, len(labels), labels[inside], inside, has_rows=False)
 
 
-def _label_axes(statistics: Any) -> tuple:
+def label_axes(statistics: Any) -> tuple:
+    """The axis of the labels in each array of statistics."""
     return getattr(statistics, "label_axes", (0,) * len(statistics))
 
 
@@ -87,7 +88,7 @@ def _spread(statistics: Any, capacity: int, old: Any, new: Any, has_rows: bool =
     if isinstance(statistics, JoinedStatistics):
         return _joined(*(_spread(part, capacity, old, new, has_rows) for part in statistics[1:]))
     arrays = []
-    for array, axis in zip(statistics, _label_axes(statistics), strict=True):
+    for array, axis in zip(statistics, label_axes(statistics), strict=True):
         if axis is None or axis == OF_ROWS:
             arrays.append(array if has_rows or axis is None else array[:0].copy())
             continue

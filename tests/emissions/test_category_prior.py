@@ -8,7 +8,7 @@ from scipy import stats
 import skmanifold
 from skmanifold import DPCategoricalMixture, DPMixture, ExponentialFamilyMixture
 from skmanifold.emissions import Categorical, Columns
-from skmanifold.emissions._category_prior import LOG_PRIOR, VALUES
+from skmanifold.emissions._categorical import LOG_PRIOR, VALUES
 from skmanifold.models import IncompatibleError
 from skmanifold.random._keys import fold_in_each, root_key, subkey
 from skmanifold.utils._threads import Workers

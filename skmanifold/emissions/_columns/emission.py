@@ -27,8 +27,6 @@ from .family import ColumnsFamily
 from .layout import BlockReader, Column, ColumnLayout, OpenTable, as_categories, numbers_of, open_table, ordered
 from .rows import ColumnRows, chosen_columns, column_label, divided, named_errors
 
-Block = tuple[str, BaseEmission, Any]
-
 
 class Columns(WeighableEmission, BaseComposition):
     r"""Tables with columns of several kinds: numbers, categories, counts, and yes or no.
@@ -260,9 +258,7 @@ class Columns(WeighableEmission, BaseComposition):
         places = divided(self.blocks, table)
         named = getattr(estimator, "feature_names_in_", None) is not None  # names that are no strings are not used
         labels = [[table.names[j] if named and table.names else int(j) for j in place] for place in places]
-        self.blocks = [
-            (name, emission, of_block) for (name, emission, _), of_block in zip(self.blocks, labels, strict=True)
-        ]
+        self.blocks = [(*named, own) for named, own in zip(self._named_emissions, labels, strict=True)]
         kinds = ["float"] * table.n_columns
         categories: list[Any] = [np.zeros(0)] * table.n_columns
         for (name, emission, _), place in zip(self.blocks, places, strict=True):
@@ -314,7 +310,7 @@ class Columns(WeighableEmission, BaseComposition):
         return ColumnRows(tuple(rows), layout.places)
 
 
-def _automatic(table: OpenTable, counts: Any) -> list[Block]:
+def _automatic(table: OpenTable, counts: Any) -> list[tuple[str, BaseEmission, Any]]:
     """Blocks by the kinds of the columns."""
     counted = set() if counts is None else set(chosen_columns("count_columns", counts, table).tolist())
     kinds = ["counts" if j in counted else _kind_of(table.read(j)) for j in range(table.n_columns)]

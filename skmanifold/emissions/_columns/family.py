@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from copy import copy
 from functools import partial, update_wrapper
 from inspect import signature
 from itertools import islice, repeat
@@ -17,22 +16,13 @@ from ...utils._conditions import Array, Integer, Names, Sizes, placed, refuse
 from ...utils._declared import Saved
 from ...utils._parameters import offers
 from ...utils._typing import available_if
-from .._abilities import (
-    CompletesRows,
-    DrawsInCells,
-    HasDraw,
-    HasLogJoint,
-    HasNewRows,
-    HasParameterCount,
-    HasShares,
-    SeparatesColumns,
-)
-from .._cells import JoinedCells, distribution_of_columns
+from .. import _abilities as abilities
+from .._cells import distribution_of_columns
 from .._family import Family, averaged, cell_parameters, rows_for
 from .._protocols import HasKernels, RowFamily
 from .._statistics import in_pairs, join_statistics
 from .kernels import Joined, JoinedData
-from .rows import ColumnRows, chosen_places, cluster_tables, named_errors, scattered
+from .rows import ColumnRows, JoinedCells, chosen_places, cluster_tables, named_errors, scattered
 
 
 class ColumnParameters(NamedTuple):
@@ -80,13 +70,14 @@ _PARTS = {  # what each block receives of an argument with this name
 class _each:
     """A method that calls that of each block with its part of the arguments, and joins what they return.
 
-    It exists if all blocks have it; or, with a function `call` of block and arguments instead, what it `needs`.
+    It exists if all blocks have it; or, with a function `call` of block and arguments instead, what it `needs`. `join`
+    is a function of the results, or the name of a method of the family.
     """
 
     def __init__(
         self,
         method: Any,
-        join: Callable[[ColumnsFamily, list], Any] = lambda family, found: None,
+        join: Callable[[list], Any] | str = lambda found: None,
         call: Callable[..., Any] | None = None,
         needs: str | None = None,
     ) -> None:
@@ -102,69 +93,27 @@ class _each:
 
     def __call__(self, family: ColumnsFamily, methods: list, *given: Any) -> Any:
         parts = [of_each(family, value) for of_each, value in zip(self._parts, given, strict=False)]
-        return self._join(family, [method(*own) for method, *own in zip(methods, *parts, strict=True)])
+        join = getattr(family, self._join) if isinstance(self._join, str) else self._join
+        return join([method(*own) for method, *own in zip(methods, *parts, strict=True)])
 
 
-def _total(family: ColumnsFamily, found: list) -> Any:
-    return sum(found)
-
-
-def _parameters(family: ColumnsFamily, found: list) -> ColumnParameters:
+def _parameters(found: list) -> ColumnParameters:
     return ColumnParameters(tuple(found))
 
 
-def _beside(family: ColumnsFamily, found: list[BlockSums]) -> BlockSums:
+def _beside(found: list[BlockSums]) -> BlockSums:
     """Statistics of all blocks, with the sizes of the first."""
-    others = (
-        each._replace(nodes=tuple((level, index, arrays[1:]) for level, index, arrays in each.nodes))
-        for each in found[1:]
-    )
-    return side_by_side([found[0], *others])
+    others = (tuple((level, index, arrays[1:]) for level, index, arrays in each.nodes) for each in found[1:])
+    return side_by_side([found[0], *map(BlockSums, others)])
 
 
-def _rows(family: ColumnsFamily, found: list) -> ColumnRows:
-    return family.rows_of(found)
+_nested = partial(in_pairs, Joined)
 
 
-def _in_columns(family: ColumnsFamily, found: list[np.ndarray]) -> np.ndarray:
-    return family.in_columns(found)
-
-
-def _bound_again(family: ColumnsFamily, found: list) -> ColumnsFamily:
-    """The family with other blocks; the same if no block is another."""
-    if all(new is old for new, old in zip(found, family.blocks, strict=True)):
-        return family
-    other = copy(family)
-    other.blocks = tuple(found)
-    if hasattr(family, "data"):
-        other.data = in_pairs(JoinedData, [block.data for block in found])
-    return other
-
-
-def _by_column(family: ColumnsFamily, found: list[np.ndarray]) -> np.ndarray:
-    """Sums over blocks of the values of each column of X."""
-    out = np.zeros(family.n_features)
-    for place, values in zip(family.places, found, strict=True):
-        out[place] += values
-    return out
-
-
-def _by_name(family: ColumnsFamily, found: list) -> dict[str, Any]:
-    return dict(zip(family.names.tolist(), found, strict=True))
-
-
-def _statistics(family: ColumnsFamily, found: list) -> Any:
-    return join_statistics(found)
-
-
-def _nested(family: ColumnsFamily, found: list) -> Any:
-    return in_pairs(Joined, found)
-
-
-def _spaces(family: ColumnsFamily, found: list) -> tuple[Any, tuple[Any, Any]]:
+def _spaces(found: list) -> tuple[Any, tuple[Any, Any]]:
     posteriors, sides = zip(*found, strict=True)
     of_sides, posteriors_of_sides = zip(*sides, strict=True)
-    return in_pairs(Joined, posteriors), (join_statistics(of_sides), in_pairs(Joined, posteriors_of_sides))
+    return _nested(posteriors), (join_statistics(of_sides), _nested(posteriors_of_sides))
 
 
 def _of_inner(name: str) -> Callable[..., Any]:
@@ -182,19 +131,19 @@ def _sum_expected(block: Any, *given: Any) -> BlockSums:
 
 def _completes(block: Any, rows: Any) -> bool:
     """Whether the statistics of a block are those of completed rows."""
-    return getattr(rows, "has_missing", False) and offers(block, CompletesRows)
+    return getattr(rows, "has_missing", False) and offers(block, abilities.CompletesRows)
 
 
 def _add_log_bounds(block: Any, *given: Any) -> None:
-    (block.add_log_bounds if offers(block, DrawsInCells) else block.add_log_densities)(*given)
+    (block.add_log_bounds if offers(block, abilities.DrawsInCells) else block.add_log_densities)(*given)
 
 
 def _propose_in_cells(block: Any, *given: Any) -> Any:
-    return block.propose_in_cells(*given) if offers(block, DrawsInCells) else 0.0
+    return block.propose_in_cells(*given) if offers(block, abilities.DrawsInCells) else 0.0
 
 
 def _of_rounded(block: Any, parameters: Any) -> Any:
-    return block.of_rounded(parameters) if offers(block, DrawsInCells) else parameters
+    return block.of_rounded(parameters) if offers(block, abilities.DrawsInCells) else parameters
 
 
 class ColumnsFamily(Family):
@@ -234,26 +183,26 @@ class ColumnsFamily(Family):
 
     add_log_densities = _each(RowFamily.add_log_densities)
     sum_labels = _each(RowFamily.sum_labels, _beside)
-    sum_shares = _each(HasShares.sum_shares, _beside)
+    sum_shares = _each(abilities.HasShares.sum_shares, _beside)
     mode = _each(RowFamily.mode, _parameters)
-    draw = _each(HasDraw.draw, _parameters)
-    sample = _each(HasNewRows.sample, _in_columns)
-    log_prior = _each(HasLogJoint.log_prior, _total)
-    log_likelihood = _each(HasLogJoint.log_likelihood, _total)
-    draw_missing = _each(CompletesRows.draw_missing, _rows, _draw_missing, needs="shapes")
-    sum_expected = _each(CompletesRows.sum_expected, _beside, _sum_expected, needs="sum_shares")
-    add_log_bounds = _each(DrawsInCells.add_log_bounds, call=_add_log_bounds, needs="shapes")
-    propose_in_cells = _each(DrawsInCells.propose_in_cells, _total, _propose_in_cells, needs="shapes")
-    of_rounded = _each(DrawsInCells.of_rounded, _parameters, _of_rounded, needs="shapes")
-    n_parameters = _each(HasParameterCount.n_parameters, _total)
-    attributes_of_blocks = _each(RowFamily.attributes, _by_name, _of_inner("attributes"))
-    parameters_of_cells = _each(Family.parameters_of_cells, _by_name, cell_parameters, needs="attributes")
-    transformed = _each(Family.transformed, _rows, rows_for, needs="shapes")
+    draw = _each(abilities.HasDraw.draw, _parameters)
+    sample = _each(abilities.HasNewRows.sample, "in_columns")
+    log_prior = _each(abilities.HasLogJoint.log_prior, sum)
+    log_likelihood = _each(abilities.HasLogJoint.log_likelihood, sum)
+    draw_missing = _each(abilities.CompletesRows.draw_missing, "rows_of", _draw_missing, needs="shapes")
+    sum_expected = _each(abilities.CompletesRows.sum_expected, _beside, _sum_expected, needs="sum_shares")
+    add_log_bounds = _each(abilities.DrawsInCells.add_log_bounds, call=_add_log_bounds, needs="shapes")
+    propose_in_cells = _each(abilities.DrawsInCells.propose_in_cells, sum, _propose_in_cells, needs="shapes")
+    of_rounded = _each(abilities.DrawsInCells.of_rounded, _parameters, _of_rounded, needs="shapes")
+    n_parameters = _each(abilities.HasParameterCount.n_parameters, sum)
+    attributes_of_blocks = _each(RowFamily.attributes, "_by_name", _of_inner("attributes"))
+    parameters_of_cells = _each(Family.parameters_of_cells, "_by_name", cell_parameters, needs="attributes")
+    transformed = _each(Family.transformed, "rows_of", rows_for, needs="shapes")
 
     @property
     def unrounded(self) -> Any:
         """The same family for exact numbers; False if the numbers of all blocks are exact."""
-        other = _bound_again(self, [getattr(block, "unrounded", False) or block for block in self.blocks])
+        other = self._bound_again([getattr(block, "unrounded", False) or block for block in self.blocks])
         return other is not self and other
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -266,7 +215,7 @@ class ColumnsFamily(Family):
 
     def attributes(self, parameters: ColumnParameters) -> dict[str, Any]:
         """The fitted attribute ``components_``, a list with an array for each column of X."""
-        return {"components_": self.columns_of(self.attributes_of_blocks(parameters))}
+        return {"components_": self._components(self.attributes_of_blocks(parameters))}
 
     def rows_of(self, found: list[Any]) -> ColumnRows:
         """Rows of these rows of each block."""
@@ -275,6 +224,22 @@ class ColumnsFamily(Family):
     def in_columns(self, found: list[np.ndarray]) -> np.ndarray:
         """Cells of new rows of each block."""
         return scattered(self.places, found)
+
+    def _bound_again(self, found: list[Any]) -> Self:
+        """The family with other blocks; the same if no block is another."""
+        if all(new is old for new, old in zip(found, self.blocks, strict=True)):
+            return self
+        return self._with_data(found) if hasattr(self, "data") else self._replaced(blocks=tuple(found))
+
+    def _by_column(self, found: list[np.ndarray]) -> np.ndarray:
+        """Sums over blocks of the values of each column of X."""
+        out = np.zeros(self.n_features)
+        for place, values in zip(self.places, found, strict=True):
+            out[place] += values
+        return out
+
+    def _by_name(self, found: list[Any]) -> dict[str, Any]:
+        return dict(zip(self.names.tolist(), found, strict=True))
 
     def columns_of(self, of_blocks: dict[str, dict[str, Any]]) -> list[np.ndarray]:
         """The ``components_`` of the blocks as a list of arrays by column of X."""
@@ -286,6 +251,10 @@ class ColumnsFamily(Family):
             for column, part in zip(place, parts, strict=True):
                 columns[column] = np.ascontiguousarray(part)
         return columns
+
+    def _components(self, of_blocks: dict[str, dict[str, Any]]) -> Any:
+        """The fitted attribute ``components_``, given those of each block."""
+        return self.columns_of(of_blocks)
 
     def cell_distribution(self, attributes: dict[str, dict[str, Any]]) -> Any:
         """The distributions of single cells, given attributes of each block; None if a block has none."""
@@ -305,44 +274,43 @@ class ColumnsFamily(Family):
 
     def with_components(self, n_components: int) -> ColumnsFamily:
         """The same family with another number of components."""
-        other = super().with_components(n_components)
-        other.blocks = tuple(block.with_components(n_components) for block in self.blocks)
-        return other
+        blocks = tuple(block.with_components(n_components) for block in self.blocks)
+        return super().with_components(n_components)._replaced(blocks=blocks)
 
     # Bound to rows
 
-    given = _each(Family.given, _bound_again)
-    redraw_hyperparameters = _each(Family.redraw_hyperparameters, _statistics)
-    log_hyperprior = _each(Family.log_hyperprior, _total)
-    with_drawn_hyperparameters = _each(Family.with_drawn_hyperparameters, _bound_again)
-    no_statistics = _each(HasKernels.no_statistics, _statistics)
+    given = _each(Family.given, "_bound_again")
+    redraw_hyperparameters = _each(Family.redraw_hyperparameters, join_statistics)
+    log_hyperprior = _each(Family.log_hyperprior, sum)
+    with_drawn_hyperparameters = _each(Family.with_drawn_hyperparameters, "_bound_again")
+    no_statistics = _each(HasKernels.no_statistics, join_statistics)
     count = _each(Family.count)
     move = _each(Family.move)
     redraw_missing = _each(Family.redraw_missing)
-    relabelled = _each(Family.relabelled, _statistics)
+    relabelled = _each(Family.relabelled, join_statistics)
     draw_components = _each(Family.draw_components, _nested)
     split_merge_space = _each(Family.split_merge_space, _spaces)
-    entropy_of_missing = _each(Family.entropy_of_missing, _total)
-    log_marginal = _each(Family.log_marginal, _total)
+    entropy_of_missing = _each(Family.entropy_of_missing, sum)
+    log_marginal = _each(Family.log_marginal, sum)
     add_log_predictive = _each(Family.add_log_predictive)
     add_densities_of_rows = _each(Family.add_densities_of_rows)
     add_log_density_of_new = _each(Family.add_log_density_of_new)
-    with_ranges = _each(Family.with_ranges, _bound_again)
+    with_ranges = _each(Family.with_ranges, "_bound_again")
     add_log_broad = _each(Family.add_log_broad)
-    spread_in_cells = _each(Family.spread_in_cells, _statistics)
-    exact = _each(Family.exact, _bound_again)
-    new_rows = _each(Family.new_rows, _in_columns)
-    draw_bytes = _each(Family.draw_bytes, _total)
-    cell_attributes = _each(Family.cell_attributes, _by_name)
-    drawn_attributes = _each(Family.drawn_attributes, _by_name)
-    expected_of_blocks = _each(Family.expected, _by_name, _of_inner("expected"))
+    spread_in_cells = _each(Family.spread_in_cells, join_statistics)
+    exact = _each(Family.exact, "_bound_again")
+    new_rows = _each(Family.new_rows, "in_columns")
+    draw_bytes = _each(Family.draw_bytes, sum)
+    cell_attributes = _each(Family.cell_attributes, "_by_name")
+    drawn_attributes = _each(Family.drawn_attributes, "_by_name")
+    expected_of_blocks = _each(Family.expected, "_by_name", _of_inner("expected"))
 
     # Some of the columns
 
-    separated = _each(SeparatesColumns.separated, _bound_again)
-    log_marginals_of_columns = _each(SeparatesColumns.log_marginals_of_columns, _by_column)
+    separated = _each(abilities.SeparatesColumns.separated, "_bound_again")
+    log_marginals_of_columns = _each(abilities.SeparatesColumns.log_marginals_of_columns, "_by_column")
 
-    @available_if(lambda family: all(offers(block, SeparatesColumns) for block in family.blocks))
+    @available_if(lambda family: all(offers(block, abilities.SeparatesColumns) for block in family.blocks))
     def of_columns(self, columns: np.ndarray) -> Self:
         """The family, and the rows to which it is bound, of some columns; blocks without columns stay."""
         chosen = self._without_others(columns)
@@ -352,11 +320,10 @@ class ColumnsFamily(Family):
 
     def _without_others(self, columns: np.ndarray) -> Self:
         """A copy with the blocks of some columns."""
-        chosen, blocks = copy(self), cast(tuple[Any, ...], self.blocks)
-        of_blocks, chosen.places = chosen_places(self.places, columns)
-        chosen.blocks = tuple(block.of_columns(own) for block, own in zip(blocks, of_blocks, strict=True))
-        chosen.n_features = len(columns)
-        return chosen
+        of_blocks, places = chosen_places(self.places, columns)
+        pairs = zip(cast(tuple[Any, ...], self.blocks), of_blocks, strict=True)
+        blocks = tuple(block.of_columns(own) for block, own in pairs)
+        return self._replaced(blocks=blocks, places=places, n_features=len(columns))
 
     @available_if(lambda family: all(hasattr(block, "clusters") for block in family.blocks))
     def clusters(self, rows: ColumnRows | None = None) -> ColumnsFamily:
@@ -370,13 +337,15 @@ class ColumnsFamily(Family):
 
     def _with_blocks(self, blocks: list[Any], rows: ColumnRows | None) -> Self:
         """The same family with bound blocks; `rows` have the blocks in their first order."""
-        bound = copy(self)
         order = sorted(range(len(blocks)), key=lambda i: type(blocks[i].data).__name__)
-        bound.names, bound.blocks = self.names[order], tuple(blocks[i] for i in order)
-        bound.places = tuple(self.places[i] for i in order)
-        bound.rows, bound.n_rows = rows, bound.blocks[0].n_rows
-        bound.data = in_pairs(JoinedData, [block.data for block in bound.blocks])
-        return bound
+        found, places = [blocks[i] for i in order], tuple(self.places[i] for i in order)
+        own = self._replaced(names=self.names[order], places=places, rows=rows, n_rows=found[0].n_rows)
+        return own._with_data(found)
+
+    def _with_data(self, blocks: list[Any]) -> Self:
+        """The same family with bound blocks in their order."""
+        data = in_pairs(JoinedData, [block.data for block in blocks])
+        return self._replaced(blocks=tuple(blocks), data=data)
 
     def part(self, start: int, stop: int) -> ColumnsFamily:
         """The clusters of some of the rows."""
@@ -401,7 +370,7 @@ class ColumnsFamily(Family):
         same = [block if own.prior is block.prior else block.with_prior_of(own) for block, own in pairs]
         return self._with_blocks(same, self.rows)
 
-    @available_if(lambda family: all(offers(block, SeparatesColumns) for block in family.blocks))
+    @available_if(lambda family: all(offers(block, abilities.SeparatesColumns) for block in family.blocks))
     def with_priors_of(self, columns: list[Any]) -> ColumnsFamily:
         """These rows with what was learned of each column by itself."""
         pairs = enumerate(zip(self.blocks, self.places, strict=True))
@@ -426,7 +395,7 @@ class ColumnsFamily(Family):
     def with_hyperprior(self, free: Any, before: ColumnsFamily) -> ColumnsFamily:
         """The family for chains that draw hyperparameters of blocks; names in `free` begin with ``block__``."""
         parts = zip(self.blocks, before.blocks, self._free_of_blocks(free), strict=True)
-        return _bound_again(self, [block.with_hyperprior(n, old) if n else block for block, old, n in parts])
+        return self._bound_again([block.with_hyperprior(n, old) if n else block for block, old, n in parts])
 
     def _free_of_blocks(self, free: Any) -> list[tuple[str, ...]]:
         """The names of free hyperparameters in each block."""
@@ -454,7 +423,7 @@ class ColumnsFamily(Family):
 
     def expected(self, statistics: Any, shares: np.ndarray | None = None) -> dict[str, Any]:
         """Posterior means of each column of X, (K, 1) for numbers and (K, n_categories) for categories."""
-        return averaged({"components_": self.columns_of(self.expected_of_blocks(statistics))}, shares)
+        return averaged({"components_": self._components(self.expected_of_blocks(statistics))}, shares)
 
     def rows_of_batch(self) -> int:
         """So many rows that drawing their labels takes about four times as long as drawing the components."""

@@ -300,24 +300,20 @@ class ColumnLayout(NamedTuple):
         read = as_categories(read, label)
         assert read.categories is not None
         known = {value: code for code, value in enumerate(self.categories[column].tolist())}
-        code_of = np.array([known.get(value, -1) for value in read.categories.tolist()] or [-1], dtype=np.float64)
-        missing = np.isnan(read.values)
-        codes = code_of[np.where(missing, 0, read.values).astype(np.int64)]
-        unknown = ~missing & (codes < 0)
+        codes = np.array([*(known.get(value, -1) for value in read.categories.tolist()), np.nan])[_whole(read.values)]
+        unknown = codes < 0
         if unknown.any() and not ignore_unknown:
             value = read.categories.tolist()[int(read.values[unknown][0])]
             raise ValueError(
                 f"Column {label} of X has the category {value!r}, which did not occur in fit: set "
                 "handle_unknown='ignore' in Categorical to treat unknown categories as missing."
             )
-        codes[missing | unknown] = np.nan
+        codes[unknown] = np.nan
         return codes
 
     def table(self, values: np.ndarray, names: Any) -> Any:
         """A table like the fitted one from numbers and codes, (n_rows, n_columns), with categories for codes."""
-        cells = [
-            self._whole_numbers(column, self.cells(column, values[:, column])) for column in range(values.shape[1])
-        ]
+        cells = [self._whole_numbers(column, self.cells(column, own)) for column, own in enumerate(values.T)]
         names = range(len(cells)) if names is None and self.library == "pandas" else names
         if self.library == "numpy" or names is None or self.library not in sys.modules:
             plain = np.empty(values.shape, dtype=object if "category" in self.kinds else np.float64)
@@ -378,9 +374,7 @@ def numbers_of(column: Column, label: str, block: str) -> np.ndarray:
             f"Column {label} of X has strings such as {column.categories[0]!r}, but the block {block!r} of "
             "Columns needs numbers: give the column to a block with the emission Categorical."
         )
-    missing = np.isnan(column.values)
-    values = np.full(len(missing), np.nan)
-    values[~missing] = column.categories.astype(np.float64)[column.values[~missing].astype(np.int64)]
+    values = np.append(column.categories.astype(np.float64), np.nan)[_whole(column.values)]
     return of_numbers("int", values, label, column.categories.dtype.kind in "bf").values
 
 

@@ -1,8 +1,8 @@
-"""Which columns belong to which block of a table, its rows as rows of the blocks, and their initial clusters."""
+"""Which columns belong to which block of a table, its rows and cells as those of the blocks, and initial clusters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, NamedTuple, Self
@@ -13,6 +13,7 @@ from ...random._keys import Purpose, subkey
 from ...random._variates import some_rows
 from ...utils._inputs.column_order import in_column_order
 from ...utils._threads import split_range
+from .._cells import CellDistribution, ExpectedCells
 from .._seeds import SUBSET, k_means, nearest
 from .layout import OpenTable
 
@@ -57,7 +58,8 @@ def chosen_columns(whose: str, selector: Any, columns: OpenTable) -> np.ndarray:
         selector = selector(columns.table)
     n = columns.n_columns
     if isinstance(selector, slice):
-        first, last = (_end(end, columns, whose) for end in (selector.start, selector.stop))
+        ends = selector.start, selector.stop
+        first, last = (_index(end, columns, whose) if isinstance(end, str) else end for end in ends)
         if isinstance(selector.stop, str):
             last += 1  # slices of names include the last
         try:
@@ -79,10 +81,6 @@ def chosen_columns(whose: str, selector: Any, columns: OpenTable) -> np.ndarray:
             raise ValueError(f"The mask of {whose} has {len(wanted)} entries, but X has {n} columns.")
         return np.flatnonzero(wanted)
     return np.array([_index(each, columns, whose) for each in wanted], dtype=np.int64)
-
-
-def _end(end: Any, columns: OpenTable, whose: str) -> Any:
-    return _index(end, columns, whose) if isinstance(end, str) else end
 
 
 def _index(wanted: Any, columns: OpenTable, whose: str) -> int:
@@ -181,6 +179,74 @@ class ColumnRows(NamedTuple):
         """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64."""
         hashes = (int(rows.hash_rows(subkey(key, i), first_row)) for i, rows in enumerate(self.blocks))
         return sum(hashes) % 2**64
+
+
+class JoinedCells(CellDistribution):
+    """Cells of several blocks, at `places` among the columns, which are independent given the component."""
+
+    def __init__(self, parts: Iterable[Any], places: tuple[np.ndarray, ...], n_columns: int | None = None) -> None:
+        self.parts, self.places = list(parts), places
+        self.n_categories = [0] * (sum(map(len, places)) if n_columns is None else n_columns)
+        for part, place in zip(self.parts, places, strict=True):
+            for column, n in zip(place, part.n_categories, strict=True):
+                self.n_categories[column] = n
+
+    def _of_part(self, memberships: Any, part: int) -> np.ndarray:
+        """Memberships or labels of rows for one of the parts."""
+        return memberships
+
+    def typical(self, shares: np.ndarray) -> np.ndarray:
+        """Typical values of each block."""
+        return scattered(self.places, [part.typical(shares) for part in self.parts])
+
+    def point_masses(self) -> list[tuple[int, float, np.ndarray]]:
+        """Probabilities of values of each block."""
+        pairs = zip(self.parts, self.places, strict=True)
+        return [(int(place[column]), *mass) for part, place in pairs for column, *mass in part.point_masses()]
+
+    def log_densities_of_column(self, column: int, values: np.ndarray) -> np.ndarray:
+        """Log densities of values of one column given each component."""
+        part, _, own = self._block_of(column)
+        return part.log_densities_of_column(own, values)
+
+    def information(self, weights: np.ndarray) -> np.ndarray:
+        """Mutual information of each column and the cluster."""
+        return scattered(self.places, [part.information(weights)[np.newaxis] for part in self.parts])[0]
+
+    def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
+        """Add conditional expectations of each block."""
+        for i, (part, place) in enumerate(zip(self.parts, self.places, strict=True)):
+            of_block = part.nothing(len(values))
+            part.add_expected(np.ascontiguousarray(values[:, place]), self._of_part(shares, i), of_block)
+            out.firsts[:, place] += of_block.firsts
+            out.seconds[:, place] += of_block.seconds
+            for column, probabilities in zip(place, of_block.probabilities, strict=True):
+                if probabilities is not None and out.probabilities[column] is not None:
+                    out.probabilities[column] += probabilities
+
+    def distribution_function(self, column: int, values: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """Distribution functions of the block that has the column."""
+        part, place, own = self._block_of(column)
+        return part.distribution_function(own, np.ascontiguousarray(values[:, place]))
+
+    def has_counts(self, column: int) -> bool:
+        """Whether the block has counts there."""
+        part, _, own = self._block_of(column)
+        return part.has_counts(own)
+
+    def _block_of(self, column: int) -> tuple[Any, np.ndarray, int]:
+        """The part that has a column, its columns, and the index there."""
+        pairs = zip(self.parts, self.places, strict=True)
+        part, place = next(pair for pair in pairs if column in pair[1])
+        return part, place, int(np.flatnonzero(place == column)[0])
+
+    def drawn(self, values: np.ndarray, labels: np.ndarray, key: np.uint64, first_row: int) -> np.ndarray:
+        """Rows with drawn cells of each block."""
+        drawn = [
+            part.drawn(np.ascontiguousarray(values[:, place]), self._of_part(labels, i), subkey(key, i), first_row)
+            for i, (part, place) in enumerate(zip(self.parts, self.places, strict=True))
+        ]
+        return scattered(self.places, drawn)
 
 
 def cluster_tables(

@@ -11,10 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...base import FitStrategy, Minibatch, Run, StatisticsStream, best_chain
 from ...emissions import BaseEmission
-from ...emissions._abilities import HasSeeds, HasShares, HasSumsOfClusters, LearnsPrior
+from ...emissions._abilities import HasShares, HasSumsOfClusters, LearnsPrior
 from ...emissions._estimator import sort_hyperparameters
 from ...emissions._family import rows_for
-from ...emissions._protocols import HasWeightedSeeds, RowFamily, WeightedRowEmission
+from ...emissions._protocols import HasSeeds, HasWeightedSeeds, RowFamily, WeightedRowEmission
 from ...emissions._seeds import SUBSET
 from ...inference._chains import Chain
 from ...inference._distributed_fits.dask_shards import open_shards

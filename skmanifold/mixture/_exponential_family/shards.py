@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ...emissions._abilities import HasParts
 from ...emissions._base import BaseEmission, NoModeError
 from ...emissions._dense_rows import DenseRows, IncompleteRows
 from ...emissions._estimator import in_words
 from ...emissions._linear_rows import LinearRows
-from ...emissions._protocols import RowFamily
+from ...emissions._protocols import HasParts, RowFamily
 from ...inference._distributed_fits.dask_shards import open_shards
 from ...inference._distributed_fits.shards import ShardedModel
 from ...inference._distributed_fits.sources import reader, stacked

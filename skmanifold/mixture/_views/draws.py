@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from ...emissions._cells import JoinedCells
+from ...emissions._columns.rows import JoinedCells
 from ...random._keys import subkey
 from ...utils._conditions import Array, Sizes, index
 from ...utils._threads import Workers
