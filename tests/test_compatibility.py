@@ -23,6 +23,7 @@ from skmanifold.admixture._lda.minibatch import MinibatchLDA, TopicPasses
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._orthogonal.passes import ConditionalFrames, OrthogonalModel, unit_setup
 from skmanifold.admixture._spherical.model import Concentrations, SphericalModel
+from skmanifold.admixture._spherical.setup import Setup
 from skmanifold.admixture._spherical.targets import ConditionalSAM, MinibatchSAM
 from skmanifold.admixture._spherical.variational import MeanFieldSAM
 from skmanifold.admixture._tokens.topic_counts import TopicPrior
@@ -137,11 +138,15 @@ def make_subspace_model():
     return SubspaceModel(rows, family, DirichletWeights(1.0), [np.arange(6, dtype=np.int32) % 2], Workers(1))
 
 
-def make_spherical_model():
+def make_spherical_setup():
     """Four directions of three features under two topics."""
     rows, ones = as_directions(np.vstack([np.eye(3), np.ones(3)])), np.ones(2)
     concentrations = Concentrations(5.0, 3.0, 3.0)
-    return SphericalModel(rows, ones, np.full(3, 3**-0.5), concentrations, ones, 0 * ones, Workers(1), 4)
+    return Setup(rows, ones, np.full(3, 3**-0.5), concentrations, (False, False, False), ones, 0 * ones, False)
+
+
+def make_spherical_model():
+    return SphericalModel(make_spherical_setup(), Workers(1))
 
 
 def make_minibatch_sam():
@@ -155,7 +160,7 @@ def make_conditional_sam():
 
 def make_orthogonal_model():
     """The same documents under two orthonormal topics."""
-    return unit_setup(make_spherical_model().rows, 2, 1.0, 5.0, False).model(Workers(1), kind=OrthogonalModel)
+    return OrthogonalModel(unit_setup(make_spherical_setup().rows, 2, 1.0, 5.0, False), Workers(1))
 
 
 def make_minibatch_frames():
@@ -168,8 +173,7 @@ def make_conditional_frames():
 
 
 def make_mean_field_sam():
-    model = make_spherical_model()
-    return MeanFieldSAM(model.rows, model.alpha, model.mean_direction, model.concentrations, Workers(1))
+    return MeanFieldSAM(make_spherical_setup(), Workers(1))
 
 
 def offer(*protocols):

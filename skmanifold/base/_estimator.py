@@ -41,6 +41,8 @@ _SHARED_CONSTRAINTS: dict[str, list] = {  # of constructor parameters with the s
     "burn_in": [None, _FROM_0],
     "learning_decay": [Interval(Real, 0, 1, closed="both")],
     "learning_offset": [Interval(Real, 0, None, closed="left")],
+    "batch_size": [None, _FROM_1],
+    "n_doc_samples": [_FROM_1],
     "random_state": ["random_state"],
     "n_jobs": [None, Integral],
     "verbose": ["verbose"],

@@ -24,7 +24,7 @@ from ..topics.document_densities import (
     log_document,
     log_gain,
 )
-from ..topics.spherical_kernels import fill_softmax, move_in_logs, move_on_sphere
+from ..topics.spherical_kernels import fill_softmax, move_point
 from ..utils._njit import by_type, njit_part
 
 _BATCH = 64
@@ -273,13 +273,13 @@ def anneal(alpha, density, b, B, key, n_particles, log_steps, adapts, tally, wor
                 fill_softmax(y, theta)
                 for i in range(n):
                     x[i] = math.sqrt(theta[i])
-                rate = move_on_sphere(x, exponents, current, b, B, step, _N_STEPS, rung_key, work)
+                rate = move_point(x, exponents, True, current, b, B, step, _N_STEPS, rung_key, work)
                 # The distribution of the sum of exp(y) is arbitrary; this one makes them independent gammas a priori.
                 log_sum = log_gamma_variate(fold_in(rung_key, _LOG_SUM), mass)
                 for i in range(n):
                     y[i] = 2.0 * math.log(max(abs(x[i]), _LEAST_ROOT)) + log_sum
             else:
-                rate = move_in_logs(y, alpha, current, b, B, step, _N_STEPS, rung_key, work)
+                rate = move_point(y, alpha, False, current, b, B, step, _N_STEPS, rung_key, work)
             if adapts:
                 log_steps[rung] += _GAIN * (rate - _TARGET)
                 if particle == 0 and rung + 1 < n_rungs:

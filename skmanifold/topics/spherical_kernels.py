@@ -186,78 +186,60 @@ def _gradient_in_logs(y, shapes, density, b, B, theta, out):
 
 
 @njit_part
-def move_on_sphere(x, exponents, density, b, B, step, n_steps, key, work):
-    """One geodesic Monte Carlo transition of x in place; returns the acceptance probability.
+def _fill_gradient(x, exponents, on_sphere, density, b, B, theta, out):
+    if on_sphere:
+        return _gradient_on_sphere(x, exponents, density, b, B, theta, out)
+    return _gradient_in_logs(x, exponents, density, b, B, theta, out)
 
-    `work` is scratch memory of shape (5, K), whose first row is theta of the new x.
+
+@njit_part
+def move_point(x, exponents, on_sphere, density, b, B, step, n_steps, key, work):
+    """One Hamiltonian Monte Carlo transition of x in place, geodesic on the sphere; returns the acceptance probability.
+
+    `exponents` are 2 alpha - 1 on the sphere, where theta is x^2, else alpha; then theta is proportional to exp(x).
+    `work` is scratch memory of shape (5, K), whose first row is theta of the new x, which sums to 1.
     """
     n = len(x)
     theta, gradient, v, new = work[0], work[1], work[2], work[3]
-    log_density = _gradient_on_sphere(x, exponents, density, b, B, theta, gradient)
+    given = exponents, on_sphere, density, b, B, theta, gradient
+    before = _fill_gradient(x, *given)
+    after = before
     noise = fold_in(key, _NOISE)
     for i in range(n):
         v[i] = normal(noise, i)
         new[i] = x[i]
-    project_point(new, v, 1.0)
-    before = log_density
+    if on_sphere:
+        project_point(new, v, 1.0)
     for i in range(n):
         before -= 0.5 * v[i] * v[i]
-    after = log_density
     for s in range(n_steps):
         for i in range(n):
             v[i] += (step if s > 0 else 0.5 * step) * gradient[i]
-        project_point(new, v, 1.0)
-        flow_point(new, v, step, 1.0)
-        after = _gradient_on_sphere(new, exponents, density, b, B, theta, gradient)
+        if on_sphere:
+            project_point(new, v, 1.0)
+            flow_point(new, v, step, 1.0)
+        else:
+            for i in range(n):
+                new[i] += step * v[i]
+        after = _fill_gradient(new, *given)
     for i in range(n):
         v[i] += 0.5 * step * gradient[i]
-    project_point(new, v, 1.0)
+    if on_sphere:
+        project_point(new, v, 1.0)
     for i in range(n):
         after -= 0.5 * v[i] * v[i]
-    accepted = _finish(after - before, key)
-    if accepted:
+    if after - before > math.log1p(-uniform(key, _ACCEPTANCE)):  # not if it is NaN
         length = 0.0
         for i in range(n):
             length += new[i] * new[i]
-        length = math.sqrt(length)
+        length = math.sqrt(length) if on_sphere else 1.0
         for i in range(n):
             x[i] = new[i] / length
-    for i in range(n):
-        theta[i] = x[i] * x[i]
-    return math.exp(min(0.0, after - before)) if after - before > -np.inf else 0.0
-
-
-@njit_part
-def _finish(log_ratio, key):
-    """Whether a move is accepted; a move whose ratio is NaN is rejected."""
-    return log_ratio > math.log1p(-uniform(key, _ACCEPTANCE))
-
-
-@njit_part
-def move_in_logs(y, shapes, density, b, B, step, n_steps, key, work):
-    """One Hamiltonian Monte Carlo transition of y in place, like `move_on_sphere`; theta sums to 1."""
-    n = len(y)
-    theta, gradient, v, new = work[0], work[1], work[2], work[3]
-    log_density = _gradient_in_logs(y, shapes, density, b, B, theta, gradient)
-    noise = fold_in(key, _NOISE)
-    before = log_density
-    for i in range(n):
-        v[i] = normal(noise, i)
-        new[i] = y[i]
-        before -= 0.5 * v[i] * v[i]
-    after = log_density
-    for s in range(n_steps):
+    if on_sphere:
         for i in range(n):
-            v[i] += (step if s > 0 else 0.5 * step) * gradient[i]
-            new[i] += step * v[i]
-        after = _gradient_in_logs(new, shapes, density, b, B, theta, gradient)
-    for i in range(n):
-        v[i] += 0.5 * step * gradient[i]
-        after -= 0.5 * v[i] * v[i]
-    if _finish(after - before, key):
-        for i in range(n):
-            y[i] = new[i]
-    fill_softmax(y, theta)
+            theta[i] = x[i] * x[i]
+    else:
+        fill_softmax(x, theta)
     return math.exp(min(0.0, after - before)) if after - before > -np.inf else 0.0
 
 

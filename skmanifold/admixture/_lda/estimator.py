@@ -7,15 +7,7 @@ from numbers import Integral, Real
 from operator import attrgetter
 from typing import ClassVar, Literal, Self, TypeAlias
 
-from ...base import (
-    BaseSampledEstimator,
-    FitStrategy,
-    Minibatch,
-    Run,
-    StreamStrategy,
-    samples_density,
-    takes_minibatches,
-)
+from ...base import BaseSampledEstimator, samples_density, takes_minibatches
 from ...datasets import RowFiles
 from ...inference._distributed_fits.sources import Stored
 from ...samplers import (
@@ -301,7 +293,6 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         "doc_topic_prior": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="neither"), "array-like"],
         "topic_word_prior": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="neither"), "array-like"],
         "seed_words": [None, Mapping, "array-like"],
-        "batch_size": [None, Interval(Integral, 1, None, closed="left")],
         "n_local_sweeps": [Interval(Integral, 1, None, closed="left")],
         "n_local_burn_in": [Interval(Integral, 0, None, closed="left")],
         "max_iter": [None, Interval(Integral, 1, None, closed="left")],
@@ -458,11 +449,8 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
             return self.max_iter
         return _PASSES_OF_ESCA if isinstance(sampler, ESCA) else _PASSES
 
-    def _strategy(self, X, run: Run) -> FitStrategy:
-        return fit_strategy(self, X, run)
-
-    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy | None:
-        return stream_strategy(self, X, batch)
+    _strategy = fit_strategy
+    _stream_strategy = stream_strategy
 
     def _check_continues(self, sampler: BaseSampler) -> None:
         if self.n_components != self._n_features_out:

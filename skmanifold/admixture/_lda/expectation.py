@@ -52,15 +52,7 @@ class TopicPosterior:
 class DocumentMixtures(TopicPosterior):
     """A posterior in which documents, all or some of those in `counts`, have weights of topics."""
 
-    def __init__(
-        self,
-        counts: Counts,
-        doc_topic_prior: np.ndarray,
-        topic_prior: TopicPrior,
-        workers: Workers,
-        documents: Documents,
-    ):
-        super().__init__(counts, doc_topic_prior, topic_prior, workers)
+    def _read(self, documents: Documents) -> None:
         self._documents = documents
         self.n_rows, self.n_tokens = len(documents.indptr) - 1, int(documents.token_start[-1])
         rows = np.repeat(np.arange(self.n_rows, dtype=np.int32), np.diff(documents.indptr))
@@ -209,7 +201,8 @@ class ExpectationLDA(DocumentMixtures):
     """
 
     def __init__(self, counts: Counts, doc_topic_prior: np.ndarray, topic_prior: TopicPrior, workers: Workers):
-        super().__init__(counts, doc_topic_prior, topic_prior, workers, all_documents(counts))
+        super().__init__(counts, doc_topic_prior, topic_prior, workers)
+        self._read(all_documents(counts))
 
     def init_latents(self, key: np.uint64) -> tuple[None, ExpectedCounts]:
         """Counts of topics that are nearly equal."""

@@ -120,9 +120,8 @@ class MeanFieldLDA(DocumentMixtures):
         rows: np.ndarray | None = None,
     ):
         check_dense(len(doc_topic_prior), counts.n_features)
-        rows = np.arange(counts.n_rows) if rows is None else rows
-        documents = take_documents(counts, rows)
-        super().__init__(counts, doc_topic_prior, topic_prior, workers, documents)
+        super().__init__(counts, doc_topic_prior, topic_prior, workers)
+        self._read(take_documents(counts, np.arange(counts.n_rows) if rows is None else rows))
         self.batch_size = batch_size
         self.total_samples = self.n_rows if total_samples is None else total_samples
 

@@ -41,10 +41,9 @@ class LDAModel(TokenModel):
         doc_topic_prior: np.ndarray,
         topic_prior: TopicPrior,
         workers: Workers,
-        first_row: int = 0,
         seeds: Seeds = NO_SEEDS,
     ):
-        super().__init__(counts, doc_topic_prior, workers, first_row, seeds)
+        super().__init__(counts, doc_topic_prior, workers, seeds=seeds)
         self.topic_prior = topic_prior
 
     def mode(self, statistics: TopicCounts) -> TopicWord:

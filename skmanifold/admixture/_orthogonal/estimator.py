@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from ...base import BaseSampledEstimator, FitStrategy, Run
+from ...base import BaseSampledEstimator
 from ...inference._draw_store import draws_of
 from ...manifolds import Stiefel
 from ...samplers import GSGNHT, SGGMC, BaseSampler, ColumnGibbs
@@ -208,8 +208,6 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         ],
         "n_components_penalty": [Interval(Real, 0, None, closed="left")],
         "max_components": [None, Interval(Integral, 1, None, closed="left")],
-        "batch_size": [None, Interval(Integral, 1, None, closed="left")],
-        "n_doc_samples": [Interval(Integral, 1, None, closed="left")],
         "n_importance_draws": [Interval(Integral, 2, None, closed="left")],
         "n_size_moves": [Interval(Integral, 0, None, closed="left")],
     }
@@ -307,8 +305,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         """
         return self._fit(X)
 
-    def _strategy(self, X, run: Run) -> FitStrategy:
-        return fit_strategy(self, X, run)
+    _strategy = fit_strategy
 
     def _draw_topics_of_prior(self, n_samples: int, n_features: int | None, rng: np.random.Generator) -> DrawnTopics:
         given: Any = self.document_concentration

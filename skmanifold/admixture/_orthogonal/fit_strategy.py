@@ -135,7 +135,7 @@ def _run(
     clusters = initialize_topics(rows, n_components, subkey(key, Purpose.START))
     kappa = clusters.concentration if concentration is None else concentration
     setup = unit_setup(rows, n_components, alpha, kappa, is_learned)
-    model: Any = setup.model(workers, kind=OrthogonalModel)
+    model: Any = OrthogonalModel(setup, workers)
     passes = _FrameModes(ColumnGibbs(), n_draws, _N_PASSES)
     state = passes.begin(model, key, nearest_frame(clusters.topics))
     total = np.zeros_like(state.statistics.topics)

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 
-from ...base import BaseSampledEstimator, FitStrategy, Minibatch, Run, StreamStrategy, takes_minibatches
+from ...base import BaseSampledEstimator, takes_minibatches
 from ...distributions import VonMisesFisher
 from ...inference._draw_store import draws_of
 from ...samplers import GMC, GSGNHT, SGGMC, BaseSampler, BlockwiseGMC, MeanField, StochasticMeanField
@@ -221,8 +221,6 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         "mean_concentration": _concentration,
         "mean_direction": [None, "array-like"],
         "topic_scale": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither"), "array-like"],
-        "batch_size": [None, Interval(Integral, 1, None, closed="left")],
-        "n_doc_samples": [Interval(Integral, 1, None, closed="left")],
         "n_importance_draws": [Interval(Integral, 2, None, closed="left")],
     }
 
@@ -363,11 +361,8 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         """
         return self._partial_fit(X)
 
-    def _strategy(self, X, run: Run) -> FitStrategy:
-        return fit_strategy(self, X, run)
-
-    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy | None:
-        return stream_strategy(self, X, batch)
+    _strategy = fit_strategy
+    _stream_strategy = stream_strategy
 
     def _draw_topics_of_prior(self, n_samples: int, n_features: int | None, rng: np.random.Generator) -> DrawnTopics:
         if n_features is None:

@@ -108,7 +108,7 @@ class DrawFit(SphericalFit):
 
     def model(self, workers: Workers) -> SphericalModel:
         """The posterior of the topics."""
-        model = self.setup.model(workers, kind=self.model_type)
+        model = self.model_type(self.setup, workers)
         self._n_coordinates = model.manifold.dim
         return model
 
@@ -152,7 +152,7 @@ class VariationalFit(SphericalFit):
 
     def model(self, workers: Workers) -> MeanFieldSAM:
         """The mean-field model of the posterior."""
-        return MeanFieldSAM(*self.setup[:4], workers, batch_size=self.admixture.batch_size)
+        return MeanFieldSAM(self.setup, workers, batch_size=self.admixture.batch_size)
 
     def record(self, chain: Chain) -> dict[str, np.ndarray]:
         """The mean proportions and, in some draws, the topics."""
@@ -195,7 +195,7 @@ class DrawBatch(SphericalBatch):
 
     def model(self, workers: Workers) -> SphericalModel:
         """The posterior of the topics, in which the minibatch represents the whole stream."""
-        return self.setup.model(workers, self.batch.total_samples)
+        return SphericalModel(self.setup, workers, self.batch.total_samples)
 
     def advance(self, model: SphericalModel, workers: Workers) -> dict[str, Any]:
         """Update the chains by one step; the topics are the mean of draws in the second half of the stream."""
@@ -216,7 +216,7 @@ class VariationalBatch(SphericalBatch):
 
     def model(self, workers: Workers) -> MeanFieldSAM:
         """The mean-field model of the posterior, in which the minibatch represents the whole stream."""
-        return MeanFieldSAM(*self.setup[:4], workers, total_samples=self.batch.total_samples)
+        return MeanFieldSAM(self.setup, workers, total_samples=self.batch.total_samples)
 
     def advance(self, model: MeanFieldSAM, workers: Workers) -> dict[str, Any]:
         """Update the factors by one step."""

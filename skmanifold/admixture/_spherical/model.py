@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from functools import cached_property
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from ...topics.spherical_kernels import (
 )
 from ...utils._conditions import Array, Real
 from ...utils._threads import Workers, split_range
+
+if TYPE_CHECKING:  # `setup` uses these models
+    from .setup import Setup
 
 _DOCUMENTS, _TASKS = 32, 32  # least documents of a task; largest number of tasks
 _WORDS = 8192  # words of a task
@@ -87,20 +90,9 @@ class Prior(NamedTuple):
 class SphericalDocuments:
     """Documents, priors and concentrations of the model of topics; `total_samples` is the number they stand for."""
 
-    def __init__(
-        self,
-        rows: AnyDirections,
-        alpha: np.ndarray,
-        mean_direction: np.ndarray,
-        concentrations: Concentrations,
-        workers: Workers,
-        total_samples: int | None,
-    ):
-        self.rows = rows
-        self.directed = rows.directed  # rows of zeros carry no information
-        self.alpha = alpha
-        self.mean_direction = mean_direction
-        self.concentrations = concentrations
+    def __init__(self, setup: Setup, workers: Workers, total_samples: int | None):
+        self.rows, self.alpha, self.mean_direction, self.concentrations = setup[:4]
+        self.directed = self.rows.directed  # rows of zeros carry no information
         self.workers = workers
         self.total_samples = len(self.directed) if total_samples is None else total_samples
 
@@ -122,19 +114,9 @@ class SphericalModel(SphericalDocuments):
     `total_samples` exceeds the number of rows, each row stands for several documents.
     """
 
-    def __init__(
-        self,
-        rows: AnyDirections,
-        alpha: np.ndarray,
-        mean_direction: np.ndarray,
-        concentrations: Concentrations,
-        radii: np.ndarray,
-        noise: np.ndarray,
-        workers: Workers,
-        total_samples: int | None,
-    ):
-        super().__init__(rows, alpha, mean_direction, concentrations, workers, total_samples)
-        self._set_metric(radii, noise)
+    def __init__(self, setup: Setup, workers: Workers, total_samples: int | None = None):
+        super().__init__(setup, workers, total_samples)
+        self._set_metric(setup.radii, setup.noise)
 
     def _set_metric(self, radii: np.ndarray, noise: np.ndarray) -> None:
         self.radii, self.noise = radii, noise

@@ -36,10 +36,6 @@ class Setup(NamedTuple):
         """A copy without the documents."""
         return self._replace(rows=None)
 
-    def model(self, workers: Workers, total: int | None = None, kind: type[SphericalModel] = SphericalModel) -> Any:
-        """The posterior of the topics, for these documents, or for a total number that they stand for."""
-        return kind(*self[:4], self.radii, self.noise, workers, total)
-
     def tuned(
         self,
         start: InitialTopics,
@@ -51,7 +47,7 @@ class Setup(NamedTuple):
     ) -> Setup:
         """The setup with initial noise and radii for minibatches of this size (None: all rows)."""
         with Workers(estimator.n_jobs) as workers:
-            model = self.model(workers, total, kind)
+            model = kind(self, workers, total)
             topics, of_metric = model.nearest(start.topics), subkey(key, Purpose.METRIC)
             model = initially_tuned(model, topics, of_metric, self.scaled, batch_size)
         return self._replace(radii=model.radii, noise=model.noise)

@@ -10,7 +10,7 @@ from ...models._minibatch import MinibatchTarget
 from ...random._keys import fold_in, subkey
 from ...random._variates import log_gamma_variate
 from ...topics.document_densities import cosine_terms, relative_terms
-from ...topics.spherical_kernels import fill_softmax, move_in_logs, move_on_sphere
+from ...topics.spherical_kernels import fill_softmax, move_point
 from ...utils._njit import njit
 from .model import DocumentTerms, Prior, ProportionChains, SphericalModel, WordMajor
 
@@ -71,13 +71,10 @@ def move_proportions(
         for draw in range(n_draws):
             step = math.exp(log_steps[row])
             draw_key = fold_in(row_key, draw)
-            if on_sphere:
-                rate = move_on_sphere(x, exponents, density, b, gram, step, n_steps, draw_key, work)
-            else:
-                rate = move_in_logs(x, exponents, density, b, gram, step, n_steps, draw_key, work)
+            rate = move_point(x, exponents, on_sphere, density, b, gram, step, n_steps, draw_key, work)
             if adapts:
                 log_steps[row] += _GAIN * (rate - _TARGET)
-            # `move_on_sphere` and `move_in_logs` leave theta in the first row of `work`.
+            # `move_point` leaves theta in the first row of `work`.
             terms = _add_draw(density, theta, b, gram, 1.0 / n_draws, out.weights[i], out.coupling, work[1])
             cosines += terms[0]
             beyond += terms[1]

@@ -13,11 +13,11 @@ from ...distributions._bessel import log_density_at_mode
 from ...models._minibatch import random_batches
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import fill_normal
-from ...sparse.directions import AnyDirections
 from ...topics.spherical_kernels import combine_columns, multiply_columns, whole_gram
 from ...utils._conditions import Array, Real, Sizes
 from ...utils._threads import Workers, split_by_task, split_range
 from .model import MOST_CONCENTRATED, Concentrations, SphericalDocuments, initialize_topics
+from .setup import Setup
 from .variational_kernels import expectation_gains, fit_rows, score_rows, solve_topics
 
 _ROWS_OF_TASK = 64  # a millisecond or more
@@ -145,17 +145,10 @@ class MeanFieldSAM(SphericalDocuments):
     """
 
     def __init__(
-        self,
-        rows: AnyDirections,
-        alpha: np.ndarray,
-        mean_direction: np.ndarray,
-        concentrations: Concentrations,
-        workers: Workers,
-        *,
-        batch_size: int | None = None,
-        total_samples: int | None = None,
+        self, setup: Setup, workers: Workers, *, batch_size: int | None = None, total_samples: int | None = None
     ):
-        super().__init__(rows, alpha, mean_direction, concentrations, workers, total_samples)
+        super().__init__(setup, workers, total_samples)
+        self._setup = setup
         self.batch_size = batch_size
 
     @property
@@ -260,9 +253,8 @@ class MeanFieldSAM(SphericalDocuments):
         """The model of some of the documents."""
         if len(chosen) == self.n_samples:
             return self
-        some = self.rows.take(self.directed[chosen])
-        prior = self.alpha, self.mean_direction, self.concentrations
-        return MeanFieldSAM(some, *prior, self.workers, total_samples=self.total_samples)
+        some = self._setup._replace(rows=self.rows.take(self.directed[chosen]), concentrations=self.concentrations)
+        return MeanFieldSAM(some, self.workers, total_samples=self.total_samples)
 
     # Parts
 

@@ -207,7 +207,7 @@ class StorableTokens(TokenModel):
         """The topics of the tokens of each row."""
         if not isinstance(latents, np.ndarray):
             topics = np.empty(self.n_tokens, np.uint16)
-            self._run_on_blocks(_order_by_row, self.layout, latents, self.token_start, topics)
+            self._run_on_blocks(_reorder, self.layout, latents, self.token_start, topics, True)
             latents = topics
         yield RowLatents(self.first_row, self.token_start, latents)
 
@@ -224,14 +224,17 @@ class StorableTokens(TokenModel):
             return latents
         full = self._empty_latents()
         full.cell_topics[:] = 0
-        self._run_on_blocks(_order_by_word, self.layout, full, self.token_start, latents)
+        self._run_on_blocks(_reorder, self.layout, full, self.token_start, latents, False)
         self._run_on_blocks(_count_rows, self.layout, full)
         return full
 
 
 @njit(cache=True, nogil=True)
-def _order_by_row(block, layout, latents, token_start, out_topics):
-    """Copy the topics of one block to the order of rows, then words; those of a large cell in the order of topics."""
+def _reorder(block, layout, latents, token_start, topics, by_row):
+    """Copy the topics of one block from `latents` to `topics`, in the order of rows, then words (`by_row`), or back.
+
+    In `topics`, those of a large cell are in the order of topics; on the way back, its topic counts must be zero.
+    """
     segment_pairs, pair_row, pair_count = layout.segment_pairs, layout.pair_row, layout.pair_count
     token_topics, cell_topics = latents.token_topics, latents.cell_topics
     first, stop = layout.block_segments[block], layout.block_segments[block + 1]
@@ -241,35 +244,20 @@ def _order_by_row(block, layout, latents, token_start, out_topics):
         row = np.int64(pair_row[pair])
         place = cursor[row]
         if pair_count[pair] == 0:
-            for topic in range(cell_topics.shape[1]):
-                out_topics[place : place + cell_topics[cell, topic]] = topic
-                place += cell_topics[cell, topic]
+            if by_row:
+                for topic in range(cell_topics.shape[1]):
+                    topics[place : place + cell_topics[cell, topic]] = topic
+                    place += cell_topics[cell, topic]
+            else:
+                for _ in range(layout.cell_count[cell]):
+                    cell_topics[cell, np.int64(topics[place])] += 1
+                    place += 1
             cell += 1
         for _ in range(pair_count[pair]):
-            out_topics[place] = token_topics[token]
-            place += 1
-            token += 1
-        cursor[row] = place
-
-
-@njit(cache=True, nogil=True)
-def _order_by_word(block, layout, out_latents, token_start, topics):
-    """The inverse of ``_order_by_row``; the topic counts of large cells must be zero."""
-    segment_pairs, pair_row, pair_count = layout.segment_pairs, layout.pair_row, layout.pair_count
-    out_token_topics, out_cell_topics = out_latents.token_topics, out_latents.cell_topics
-    first, stop = layout.block_segments[block], layout.block_segments[block + 1]
-    cursor = token_start[layout.block_rows[block] : layout.block_rows[block + 1]].copy()
-    token, cell = layout.segment_tokens[first], layout.segment_cells[first]
-    for pair in range(segment_pairs[first], segment_pairs[stop]):
-        row = np.int64(pair_row[pair])
-        place = cursor[row]
-        if pair_count[pair] == 0:
-            for _ in range(layout.cell_count[cell]):
-                out_cell_topics[cell, np.int64(topics[place])] += 1
-                place += 1
-            cell += 1
-        for _ in range(pair_count[pair]):
-            out_token_topics[token] = topics[place]
+            if by_row:
+                topics[place] = token_topics[token]
+            else:
+                token_topics[token] = topics[place]
             place += 1
             token += 1
         cursor[row] = place

@@ -32,7 +32,7 @@ def draw_prior(n, n_components, n_features, n_documents, alpha, kappa, rng):
 def make_model(documents, n_components, *, alpha=0.5, kappa=10.0, radius=1.0, kind=OrthogonalModel, workers=ONE):
     rows = as_directions(sp.csr_array(documents))
     setup = unit_setup(rows, n_components, alpha, kappa, False)._replace(radii=np.array([radius]))
-    return setup.model(workers, kind=kind)
+    return kind(setup, workers)
 
 
 def planted(n=300, V=40, K=3, seed=0, alpha=0.5, kappa=200.0):

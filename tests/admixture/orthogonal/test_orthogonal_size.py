@@ -27,7 +27,7 @@ from skmanifold.random._keys import fold_in, subkey, uniform
 from skmanifold.random._variates import log_gamma_variate
 from skmanifold.sparse.directions import Directions, as_directions
 from skmanifold.topics.document_densities import OneConcentration
-from skmanifold.topics.spherical_kernels import move_in_logs
+from skmanifold.topics.spherical_kernels import move_point
 from skmanifold.utils._threads import Workers
 
 from ..spherical._spherical_draws import KEY, ONE, unit
@@ -64,7 +64,7 @@ def _move_proportions(theta, products, alpha, kappa, step, n_moves, key):
             y[k] = np.log(max(theta[i, k], 1e-300)) + length
         for m in range(n_moves):
             of_move = fold_in(fold_in(key, i), 1 + m)
-            move_in_logs(y, shapes, OneConcentration(kappa), products[i], gram, step, 5, of_move, work)
+            move_point(y, shapes, False, OneConcentration(kappa), products[i], gram, step, 5, of_move, work)
         theta[i] = work[0]
 
 

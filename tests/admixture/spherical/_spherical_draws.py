@@ -6,6 +6,7 @@ from samplers._evidence import Estimate, summarize
 
 from skmanifold.admixture._spherical.model import Concentrations, SphericalModel
 from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses
+from skmanifold.admixture._spherical.setup import Setup
 from skmanifold.admixture._spherical.targets import MinibatchSAM
 from skmanifold.distributions import VonMisesFisher
 from skmanifold.random._keys import root_key
@@ -170,7 +171,8 @@ def make_model(documents, alpha, concentrations=CONCENTRATIONS, radii=1.0, mean=
     rows = as_directions(sp.csr_array(documents))
     radii = np.full(len(alpha), radii) if np.ndim(radii) == 0 else np.array(radii)
     noise = np.zeros(len(alpha))  # nothing is compensated
-    return kind(rows, np.array(alpha, float), mean, concentrations, radii, noise, workers, len(rows.directed))
+    fixed = (False, False, False), radii, noise, False
+    return kind(Setup(rows, np.array(alpha, float), mean, concentrations, *fixed), workers)
 
 
 def generate(n_features, n_components, n_documents, concentrations, alpha, seed):

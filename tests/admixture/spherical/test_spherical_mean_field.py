@@ -7,6 +7,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln, polygamma, psi
 
 from skmanifold.admixture._spherical.model import Concentrations
+from skmanifold.admixture._spherical.setup import Setup
 from skmanifold.admixture._spherical.variational import DocumentSums, MeanFieldSAM, RowFactors, SphereFactors
 from skmanifold.admixture._spherical.variational_kernels import _tetragamma
 from skmanifold.distributions import VonMisesFisher, bessel_ratio, bessel_ratio_derivative, log_vmf_normalizer
@@ -28,11 +29,16 @@ def make_rows(n_rows, n_features, seed=0, density=0.4):
     return X
 
 
+def mean_field(X, prior, mean, concentrations, workers, **options):
+    fixed = (False, False, False), np.ones(len(prior)), np.zeros(len(prior)), False
+    return MeanFieldSAM(Setup(as_directions(X), prior, mean, concentrations, *fixed), workers, **options)
+
+
 def make_model(X, n_components, *, prior=1.3, concentrations=(60.0, 30.0, 40.0), workers=ONE, **options):
     X = sp.csr_array(X)
     prior = np.full(n_components, prior) + 0.1 * np.arange(n_components)
     mean = unit(np.ones(X.shape[1]) + 0.3 * np.arange(X.shape[1]) / X.shape[1])
-    return MeanFieldSAM(as_directions(X), prior, mean, Concentrations(*concentrations), workers, **options)
+    return mean_field(X, prior, mean, Concentrations(*concentrations), workers, **options)
 
 
 def make_factors(model, n_components, seed=1):
@@ -305,7 +311,7 @@ def matched(found, topics):
 def planted_model(**options):
     X, topics, theta, mean = simulate(600, 60, 4, 0)
     concentrations = Concentrations(3000.0, 20.0, 100.0)
-    return MeanFieldSAM(as_directions(X), np.full(4, 0.4), mean, concentrations, ONE, **options), topics, theta
+    return mean_field(X, np.full(4, 0.4), mean, concentrations, ONE, **options), topics, theta
 
 
 def test_planted_topics_are_found():

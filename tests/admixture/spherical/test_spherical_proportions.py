@@ -14,7 +14,7 @@ from skmanifold.topics.document_densities import (
     log_document,
     relative_terms,
 )
-from skmanifold.topics.spherical_kernels import fill_softmax, move_in_logs, move_on_sphere
+from skmanifold.topics.spherical_kernels import fill_softmax, move_point
 
 TOPICS = np.array([[1.0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]) / np.sqrt(2)
 PRODUCTS = TOPICS @ np.array([3.0, 2, 1, 1]) / np.sqrt(15)
@@ -35,11 +35,7 @@ def _walk(law, on_sphere, parameters, step, key, n_chains, n_burn_in, n_draws):
         chain_key = fold_in(key, chain)
         for draw in range(-n_burn_in, n_draws):
             draw_key = fold_in(chain_key, draw + n_burn_in)
-            move = (law, PRODUCTS, GRAM, step, 5, draw_key, work)
-            if on_sphere:
-                accepted = move_on_sphere(point, parameters, *move)
-            else:
-                accepted = move_in_logs(point, parameters, *move)
+            accepted = move_point(point, parameters, on_sphere, law, PRODUCTS, GRAM, step, 5, draw_key, work)
             if draw >= 0:
                 rate += accepted / n_draws / n_chains
                 for k in range(n):

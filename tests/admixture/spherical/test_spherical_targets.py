@@ -9,6 +9,7 @@ from scipy.special import gammaln
 
 from skmanifold.admixture._orthogonal.passes import ConditionalFrames
 from skmanifold.admixture._spherical.model import Concentrations, ProportionChains, SphericalModel
+from skmanifold.admixture._spherical.setup import Setup
 from skmanifold.admixture._spherical.targets import ConditionalSAM, MinibatchSAM, move_chains, terms_given_proportions
 from skmanifold.distributions import bessel_ratio, log_vmf_normalizer
 from skmanifold.random._keys import subkey
@@ -43,8 +44,8 @@ def make_model(
 ):
     rows = as_directions(sp.csr_array(X))
     mean = unit(np.linspace(1.0, -0.4, X.shape[1]))
-    n = len(rows.directed) if total_samples is None else total_samples
-    return kind(rows, np.array(alpha), mean, concentrations, np.array(radii), np.zeros(len(alpha)), workers, n)
+    fixed = (False, False, False), np.array(radii), np.zeros(len(alpha)), False
+    return kind(Setup(rows, np.array(alpha), mean, concentrations, *fixed), workers, total_samples)
 
 
 def make_topics(n, n_features=V, seed=1):
