@@ -10,13 +10,12 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import check_is_fitted
 
 from ..metrics import co_clustering
 from ..mixture._dirichlet_process.outliers import apart
 from ..utils._sklearn import take_rows
 from ..utils._typing import ArrayLike, MatrixLike
-from ._axes import Axes, draw_cells, draw_squares, one_panel, plain, pyplot
+from ._axes import Axes, check_method, draw_cells, draw_squares, one_panel, plain
 
 _LEAST_NAMED = 0.03  # minimum fraction of rows for which a cluster gets a label
 
@@ -96,13 +95,7 @@ class CoClusteringDisplay:
         ValueError
             If the estimator has no method `co_clustering`, or if X is None and no labels were kept.
         """
-        pyplot(f"{cls.__name__}.from_estimator")
-        if not hasattr(estimator, "co_clustering"):
-            raise ValueError(
-                "CoClusteringDisplay needs an estimator with a method co_clustering, such as DPMixture; "
-                f"{type(estimator).__name__} has none."
-            )
-        check_is_fitted(estimator)
+        check_method(cls, estimator, "co_clustering", "DPMixture")
         if max_rows < 2:
             raise ValueError(f"max_rows must be at least 2; got {max_rows}.")
         given: Any = _drawn_labels(estimator).T if X is None else X
@@ -135,11 +128,9 @@ class CoClusteringDisplay:
         self : CoClusteringDisplay
         """
         check_consistent_length(self.similarity, self.labels)
-        self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, (5.2, 4.4))
-        self.figure_ = self.ax_.figure
+        self.ax_, self.figure_ = one_panel(self, ax, (5.2, 4.4))
         n = len(self.labels)
-        label = "probability of the same cluster"
-        draw_cells(self.ax_, self.similarity, (0, n, n, 0), label, 0.03, **image_kwargs)
+        draw_cells(self.ax_, self.similarity, (0, n, n, 0), "probability of the same cluster", 0.03, **image_kwargs)
         labels = np.asarray(self.labels)
         begins, ends = draw_squares(self.ax_, labels)
         named = ends - begins >= _LEAST_NAMED * n

@@ -125,8 +125,7 @@ class CriteriaDisplay:
         self : CriteriaDisplay
         """
         n, colors = len(self.scores), group_colors(min(len(self.names), 6))
-        self.axes_ = several_panels(f"{type(self).__name__}.plot", ax, n, (1, n), (3.6 * n + 1.2, 3.4))
-        self.figure_ = self.axes_[0].figure
+        self.axes_, self.figure_ = several_panels(self, ax, n, (1, n), (3.6 * n + 1.2, 3.4))
         for panel, (score, values) in zip(self.axes_, self.scores.items(), strict=True):
             lines = []
             for i, (name, of_line) in enumerate(zip(self.names, values, strict=True)):

@@ -121,16 +121,13 @@ class DimensionPosteriorDisplay:
         probabilities = np.asarray(self.probabilities)
         seen = np.flatnonzero(probabilities.max(axis=0) >= _LEAST_SHOWN)
         values = np.arange(seen[0], seen[-1] + 1)
-        caller = f"{type(self).__name__}.plot"
         if len(probabilities) == 1:
-            size = (np.clip(1.9 + 0.35 * len(values), 3.2, 8.0), 2.6)
-            self.ax_ = one_panel(caller, ax, size)
+            self.ax_, self.figure_ = one_panel(self, ax, (np.clip(1.9 + 0.35 * len(values), 3.2, 8.0), 2.6))
             self._draw_bars(values, probabilities[0, values], kwargs)
         else:
             size = (np.clip(2.6 + 0.45 * len(values), 4.0, 9.0), np.clip(1.2 + 0.32 * len(probabilities), 2.3, 9.0))
-            self.ax_ = one_panel(caller, ax, size)
+            self.ax_, self.figure_ = one_panel(self, ax, size)
             self._draw_cells(values, probabilities[:, values], kwargs)
-        self.figure_ = self.ax_.figure
         self.ax_.set_xlabel(plain(self.value_name), parse_math=False)
         return self
 

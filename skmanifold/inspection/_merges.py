@@ -8,9 +8,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.cluster.hierarchy import dendrogram, fcluster
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
-from ._axes import AGAINST, QUIET, Axes, group_colors, one_panel, pyplot
+from ._axes import AGAINST, QUIET, Axes, check_method, group_colors, one_panel
 
 _MOST_UPRIGHT = 8  # names of components that are not turned
 _MOST_TICKS = 12
@@ -79,13 +78,7 @@ class MergesDisplay:
             If the estimator has no method `merge_components`, kept no draws of the labels or has one component, or
             `n_clusters` is not between 1 and the number of components.
         """
-        pyplot(f"{cls.__name__}.from_estimator")
-        if not hasattr(estimator, "merge_components"):
-            raise ValueError(
-                "MergesDisplay needs an estimator with a method merge_components, such as DPMixture; "
-                f"{type(estimator).__name__} has none."
-            )
-        check_is_fitted(estimator)
+        check_method(cls, estimator, "merge_components", "DPMixture")
         mixture: Any = estimator
         merged = mixture.merge_components("merged" if n_clusters is None else n_clusters)
         K = len(merged.component_clusters_)
@@ -108,8 +101,8 @@ class MergesDisplay:
         -------
         self : MergesDisplay
         """
-        self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, (5.2, 3.4))
-        self.figure_, K = self.ax_.figure, len(self.sizes)
+        self.ax_, self.figure_ = one_panel(self, ax, (5.2, 3.4))
+        K = len(self.sizes)
         height = K - self.n_clusters + 0.5
         clusters, leaves = fcluster(self.linkage, height, "distance") - 1, list(range(K))
         for first, _ in self.linkage[:, :2].astype(int):

@@ -198,8 +198,7 @@ class MixtureDisplay:
         if draw is None or (self.response == "density" and self.grid is None):
             known = "'classification', 'uncertainty' or, with a grid, 'density'"
             raise ValueError(f"response must be {known}; got {self.response!r}.")
-        self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, (5.4, 4.0))
-        self.figure_ = self.ax_.figure
+        self.ax_, self.figure_ = one_panel(self, ax, (5.4, 4.0))
         draw(**{"rasterized": len(self.points) > 2000, **scatter_kwargs})
         self.ax_.set_xlabel(plain(self.axis_names[0]), parse_math=False)
         self.ax_.set_ylabel(plain(self.axis_names[1]), parse_math=False)

@@ -199,8 +199,7 @@ class SphereDisplay:
         if directions.ndim != 2 or directions.shape[1] not in (2, 3):
             raise ValueError(f"SphereDisplay shows directions with 2 or 3 coordinates; got shape {directions.shape}.")
         is_flat = directions.shape[1] == 2
-        self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, (4.6, 4.2) if is_flat else (6.8, 3.9))
-        self.figure_ = self.ax_.figure
+        self.ax_, self.figure_ = one_panel(self, ax, (4.6, 4.2) if is_flat else (6.8, 3.9))
         groups = np.zeros(len(directions), int) if self.groups is None else np.asarray(self.groups)
         n_means = 0 if self.means is None else len(self.means)
         n_groups = max(groups.max(initial=-1) + 1, n_means, 1)

@@ -254,9 +254,7 @@ class TraceDisplay:
         n = 1 + len(below)
         heights = [1.7, *(1.0 for _ in below)]
         size = (6.4, 1.0 + 1.35 * sum(heights))
-        caller = f"{type(self).__name__}.plot"
-        self.axes_ = several_panels(caller, ax, n, (n, 1), size, sharex=True, height_ratios=heights)
-        self.figure_ = self.axes_[0].figure
+        self.axes_, self.figure_ = several_panels(self, ax, n, (n, 1), size, sharex=True, height_ratios=heights)
         self._draw_trace(self.axes_[0], line_kwargs)
         for draw, panel in zip(below, self.axes_[1:], strict=True):
             draw(panel)

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, check_scalar
-from sklearn.utils.validation import check_is_fitted
 
 from ..utils._inputs.tables import is_arrow, is_table
 from ..utils._sklearn import take_rows
 from ..utils._typing import ArrayLike, MatrixLike
-from ._axes import Axes, draw_cells, draw_squares, one_panel, plain, pyplot
+from ._axes import Axes, check_method, draw_cells, draw_squares, one_panel, plain
 from ._co_clustering import in_order
 
 if TYPE_CHECKING:  # pandas is optional
@@ -99,13 +98,16 @@ class DependenceDisplay:
         ValueError
             If the estimator has no method `column_dependence`, or the measure is unknown.
         """
-        model = _checked(cls, estimator, "column_dependence")
+        check_method(cls, estimator, "column_dependence", "CrossCat")
         if measure not in {"probability", "information"}:
             raise ValueError(f"measure must be 'probability' or 'information'; got {measure!r}.")
-        found, labels, name = model.column_dependence(), model.column_labels_, cls.value_name
+        found, labels, name = estimator.column_dependence(), estimator.column_labels_, cls.value_name
         order = in_order(found.to_numpy(), labels)
         if measure == "information":
-            found, name = (-np.expm1(-2.0 * model.mutual_information())) ** 0.5, "correlation with the same information"
+            found, name = (
+                (-np.expm1(-2.0 * estimator.mutual_information())) ** 0.5,
+                "correlation with the same information",
+            )
             found = found.fillna(1.0)  # of the diagonal
         return cls(dependence=found.iloc[order, order], labels=labels[order], value_name=name).plot(ax=ax)
 
@@ -125,8 +127,7 @@ class DependenceDisplay:
         """
         d = len(self.dependence)
         side = np.clip(1.2 + 0.22 * d, 2.6, 8.0) + _room(self.dependence.index)
-        self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, (side + 0.8, side))
-        self.figure_ = self.ax_.figure
+        self.ax_, self.figure_ = one_panel(self, ax, (side + 0.8, side))
         draw_cells(self.ax_, self.dependence.to_numpy(), (0, d, d, 0), plain(self.value_name), 0.03, **image_kwargs)
         if self.labels is not None:
             check_consistent_length(self.dependence, self.labels)
@@ -199,7 +200,8 @@ class SurprisalDisplay:
         ValueError
             If the estimator has no method `surprisal`.
         """
-        found = _checked(cls, estimator, "surprisal").surprisal(X)
+        check_method(cls, estimator, "surprisal", "CrossCat")
+        found = estimator.surprisal(X)
         names: Any = getattr(estimator, "feature_names_in_", None)
         table: Any = X
         if names is not None and is_table(table):
@@ -228,10 +230,8 @@ class SurprisalDisplay:
         rows = np.argsort(-largest, kind="stable")[:n_rows]
         self.excess_ = excess.iloc[rows]
         n, d = self.excess_.shape
-        size = np.clip(2.4 + 0.55 * d, 4.5, 12.0), np.clip(0.8 + 0.24 * n, 1.9, 11.0)
-        size = size[0], size[1] + _room(excess.columns)
-        self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, size)
-        self.figure_ = self.ax_.figure
+        size = np.clip(2.4 + 0.55 * d, 4.5, 12.0), np.clip(0.8 + 0.24 * n, 1.9, 11.0) + _room(excess.columns)
+        self.ax_, self.figure_ = one_panel(self, ax, size)
         self.ax_.set_facecolor("0.88")
         end = image_kwargs.pop("vmax", _MOST_SURPRISAL)
         draw_cells(
@@ -254,18 +254,6 @@ class SurprisalDisplay:
         _name(self.ax_.set_yticks, self.excess_.index)
         _name(self.ax_.set_xticks, self.excess_.columns, rotation=90)
         return self
-
-
-def _checked(display: type, estimator: Any, method: str) -> Any:
-    """A fitted estimator with this method."""
-    pyplot(f"{display.__name__}.from_estimator")
-    if not hasattr(estimator, method):
-        raise ValueError(
-            f"{display.__name__} needs an estimator with a method {method}, such as CrossCat; "
-            f"{type(estimator).__name__} has none."
-        )
-    check_is_fitted(estimator)
-    return estimator
 
 
 def _name(set_ticks: Any, names: Any, **style: Any) -> None:
