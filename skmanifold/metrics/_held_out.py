@@ -167,7 +167,14 @@ def held_out_score(scores: PerDocument) -> HeldOutScore:
     """The score of documents from their sums; a ValueError if none was scored."""
     if not scores.n_tokens.any():
         raise ValueError("No tokens can be held out, because no document in X has two or more tokens.")
-    return HeldOutScore(**summarise(*scores))
+    scored = scores.n_tokens > 0  # documents without tokens are excluded
+    sums, sizes = scores.log_likelihood[scored], scores.n_tokens[scored]
+    n_documents, total = len(sums), sizes.sum().item()
+    mean = float(sums.sum() / total)
+    error = float("nan")
+    if n_documents > 1 and np.isfinite(mean):
+        error = float(np.sqrt(n_documents / (n_documents - 1) * np.sum((sums - mean * sizes) ** 2)) / total)
+    return HeldOutScore(mean, error, total, n_documents, scores)
 
 
 def complete_halves(
@@ -255,24 +262,6 @@ def split_tokens(counts: Counts, key: np.uint64, workers: Workers) -> tuple[Coun
     )
     workers.run(_split_rows, [(*block, *arrays) for block in split_range(counts.n_rows, _BLOCK_ROWS)])
     return _with_counts(counts, in_observed), _with_counts(counts, in_held_out)
-
-
-def summarise(log_likelihood: np.ndarray, n_tokens: np.ndarray) -> dict:
-    """The fields of a HeldOutScore, from the sums of documents; documents without tokens are excluded."""
-    scored = n_tokens > 0
-    sums, sizes = log_likelihood[scored], n_tokens[scored]
-    n_documents, total = len(sums), sizes.sum().item()
-    mean = float(sums.sum() / total)
-    error = float("nan")
-    if n_documents > 1 and np.isfinite(mean):
-        error = float(np.sqrt(n_documents / (n_documents - 1) * np.sum((sums - mean * sizes) ** 2)) / total)
-    return {
-        "log_likelihood": mean,
-        "standard_error": error,
-        "n_tokens": total,
-        "n_documents": n_documents,
-        "per_document": PerDocument(log_likelihood, n_tokens),
-    }
 
 
 def _with_counts(counts, new_counts):

@@ -293,8 +293,7 @@ def average_over_particles(products, keys, gram, alpha, density, n_particles, lo
     for i in range(len(keys)):
         b, tally = products[i], out[i]
         document_key = fold_in(keys[i], _ANNEALING)
-        for rung in range(len(log_steps)):
-            log_steps[rung] = FIRST_LOG_STEP
+        log_steps[:] = FIRST_LOG_STEP
         for stage in range(2):
             adapts = stage == 0
             of_stage = fold_in(document_key, _TUNING if adapts else _DRAW)
