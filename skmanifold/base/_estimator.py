@@ -25,7 +25,7 @@ from ..persistence import SavesItself
 from ..random._keys import root_key
 from ..samplers import BaseSampler
 from ..samplers._base import named_sampler, resolve_sampler
-from ..utils._conditions import Array, Integer, Names, Sizes, index
+from ..utils._conditions import Array, Sizes, index
 from ..utils._conditions import Real as RealNumber
 from ..utils._declared import Lacking, Saved, saved_fields
 from ..utils._parameters import LinksToItsPage, PlainNumbers, default_of, offers
@@ -117,8 +117,6 @@ class BaseSampledEstimator(BaseFittedEstimator):
     _runs_in_shards: ClassVar[bool] = False  # within `with distributed(...)`
     _unit: ClassVar[str] = "row"  # what the log density is a sum over; a pass processes so many
     _pass_report: PassReport  # during a fit
-    n_features_in_: Annotated[int, Integer(1, size="n_features")]
-    feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
     log_density_trace_: Lacking[Annotated[np.ndarray, Array("float64", "n_chains n_iter", nan=True, infinite=True)]]
     n_iter_: Lacking[int]
     n_batch_iter_: Lacking[int]

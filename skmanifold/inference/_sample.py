@@ -309,7 +309,8 @@ def tune_step_size(
     check_scalar(n_chains, "n_chains", Integral, min_val=4)
     check_scalar(max_steps, "max_steps", Integral, min_val=_LEAST_LENGTH)
     search = _Search(mover, target, tolerance, n_chains, max_steps, batch_size, position, root_key(random_state))
-    trials = search.by_acceptance(float(given)) if _has_test(mover) else search.by_halving(float(given))
+    has_test = any("accepted" in state._fields for state in mover.state_types)
+    trials = search.by_acceptance(float(given)) if has_test else search.by_halving(float(given))
     chosen = [trial for trial in trials if trial.is_small_enough]
     if not chosen:
         raise ValueError(
@@ -319,10 +320,6 @@ def tune_step_size(
     best = max(trial.step_size for trial in chosen)
     columns = np.array([trial[:4] for trial in trials]).T
     return TunedStepSize(mover.set_params(step_size=best), *columns)
-
-
-def _has_test(sampler: Any) -> bool:
-    return any("accepted" in state._fields for state in sampler.state_types)
 
 
 class _Search:

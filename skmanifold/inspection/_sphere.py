@@ -210,14 +210,10 @@ class SphereDisplay:
             self._draw_histograms(directions, groups, colors)
         points = directions if is_flat else _on_hemispheres(directions)
         # Many points are more transparent. Groups are plotted in mixed order so that no group hides another.
-        ink = float(np.clip(27.0 / np.sqrt(max(len(points), 1)), 0.2, 0.8))
-        spread = np.argsort(np.arange(len(points)) * 0.6180339887498949 % 1.0)
-        style = {
-            "s": 9.0 if len(points) < 1000 else 5.0,
-            "alpha": ink,
-            "linewidths": 0,
-            "rasterized": len(points) > 2000,
-        }
+        n = len(points)
+        ink = float(np.clip(27.0 / np.sqrt(max(n, 1)), 0.2, 0.8))
+        spread = np.argsort(np.arange(n) * 0.6180339887498949 % 1.0)
+        style = {"s": 9.0 if n < 1000 else 5.0, "alpha": ink, "linewidths": 0, "rasterized": n > 2000}
         shades = to_rgba_array(colors)[groups[spread]]
         self.ax_.scatter(*points[spread].T, **{"color": shades, **style, **scatter_kwargs})
         if self.means is not None:
@@ -270,8 +266,7 @@ class SphereDisplay:
         for corner in corners:  # extend the view to all bins
             (left, bottom), (right, top) = corner.min(axis=0) - 0.1, corner.max(axis=0) + 0.1
             (x0, x1), (y0, y1) = self.ax_.get_xlim(), self.ax_.get_ylim()
-            self.ax_.set_xlim(min(left, x0), max(right, x1))
-            self.ax_.set_ylim(min(bottom, y0), max(top, y1))
+            self.ax_.set(xlim=(min(left, x0), max(right, x1)), ylim=(min(bottom, y0), max(top, y1)))
         bins = PolyCollection(corners, facecolors=color, edgecolors="white", linewidths=0.4, alpha=0.8)
         self.ax_.add_collection(bins, autolim=False)
 
@@ -323,9 +318,8 @@ def _on_hemispheres(directions: np.ndarray) -> np.ndarray:
 
 def _draw_ring(ax: Any, centre: float, radius: float = 1.0, **style: Any) -> None:
     arc = np.linspace(0.0, 2.0 * np.pi, 181)
-    ax.plot(
-        centre + radius * np.cos(arc), radius * np.sin(arc), **{"color": "0.7", "linewidth": 1.0, "zorder": 0, **style}
-    )
+    style = {"color": "0.7", "linewidth": 1.0, "zorder": 0, **style}
+    ax.plot(centre + radius * np.cos(arc), radius * np.sin(arc), **style)
 
 
 def _draw_cross(ax: Any, centre: float) -> None:

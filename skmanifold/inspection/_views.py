@@ -104,10 +104,8 @@ class DependenceDisplay:
         found, labels, name = estimator.column_dependence(), estimator.column_labels_, cls.value_name
         order = in_order(found.to_numpy(), labels)
         if measure == "information":
-            found, name = (
-                (-np.expm1(-2.0 * estimator.mutual_information())) ** 0.5,
-                "correlation with the same information",
-            )
+            information = estimator.mutual_information()
+            found, name = (-np.expm1(-2.0 * information)) ** 0.5, "correlation with the same information"
             found = found.fillna(1.0)  # of the diagonal
         return cls(dependence=found.iloc[order, order], labels=labels[order], value_name=name).plot(ax=ax)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -151,15 +151,9 @@ def document_completion(
     X = in_column_order(X, table_names(topic_word), "X", of="topic_word")
     draws = pair_draws(topic_word, doc_topic_prior)
     key, n_features, corpora = root_key(random_state), draws[0][0].n_features, corpora_of(X)
-    blocks: Iterable[Counts]
-    if corpora:
-        blocks = count_blocks(corpora, n_features)
-    else:
-        blocks = [check_counts(X, n_features, "document_completion")]
+    blocks = count_blocks(corpora, n_features) if corpora else [check_counts(X, n_features, "document_completion")]
     with Workers(n_jobs) as workers:
-        scores = [
-            complete_halves(draws, *split_tokens(counts, key, workers), workers, max_iter, tol) for counts in blocks
-        ]
+        scores = [complete_halves(draws, *split_tokens(part, key, workers), workers, max_iter, tol) for part in blocks]
     return held_out_score(PerDocument(*map(np.concatenate, zip(*scores, strict=True))))
 
 

@@ -104,10 +104,9 @@ def told_in_one_sentence(what: str) -> Iterator[None]:
         raise ValueError(f"{what} (it is nested too deeply).") from error
     except Exception as error:  # damaged files can raise errors of many types
         text = " ".join(str(error).split())
-        reason = (
-            text if isinstance(error, ValueError) else f"its contents are not valid; {type(error).__name__}: {text}"
-        )
-        raise ValueError(f"{what} ({reason[:_MAX_REASON].rstrip('.')}).") from error
+        if not isinstance(error, ValueError):
+            text = f"its contents are not valid; {type(error).__name__}: {text}"
+        raise ValueError(f"{what} ({text[:_MAX_REASON].rstrip('.')}).") from error
 
 
 def _read_document(path: Path, archive: zipfile.ZipFile, kind: str, max_bytes: int) -> dict[str, Any]:
@@ -126,7 +125,6 @@ def _read_document(path: Path, archive: zipfile.ZipFile, kind: str, max_bytes: i
 
 
 def _other_file(path: Path, kind: str) -> UnknownFormatError:
-    writer = {"estimator": "the method `save` of an estimator of skmanifold wrote"}.get(
-        kind, f"holds a {kind} of skmanifold"
-    )
-    return UnknownFormatError(f"{path} is not a file that {writer}.")
+    wrote = "the method `save` of an estimator of skmanifold wrote"
+    what = wrote if kind == "estimator" else f"holds a {kind} of skmanifold"
+    return UnknownFormatError(f"{path} is not a file that {what}.")

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 
 @contextmanager
@@ -17,14 +18,11 @@ def show_progress(pause: float = 0.0) -> Iterator[Callable[[str, int, int | None
     pause : float, default=0.0
         Least time in seconds between lines.
     """
-    try:
-        from rich import progress
-    except ImportError:
+    if not sys.stdout.isatty() or find_spec("rich") is None:
         yield _Lines(pause)
         return
-    if not sys.stdout.isatty():
-        yield _Lines(pause)
-        return
+    from rich import progress
+
     columns = progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeElapsedColumn()
     with progress.Progress(*columns, progress.TextColumn("{task.description}", markup=False)) as bar:
         task = bar.add_task("", total=None)

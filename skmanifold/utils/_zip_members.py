@@ -39,9 +39,8 @@ class Arrays(Mapping[str, np.ndarray]):
 
     def __init__(self, archive: zipfile.ZipFile, limit: int, advice: str):
         self._archive = archive
-        self._members = {
-            info.filename.removesuffix(".npy"): info for info in archive.infolist() if info.filename.endswith(".npy")
-        }
+        arrays = (info for info in archive.infolist() if info.filename.endswith(".npy"))
+        self._members = {info.filename.removesuffix(".npy"): info for info in arrays}
         self._room = self._limit = limit
         self._advice = advice
         self._read: dict[str, np.ndarray] = {}

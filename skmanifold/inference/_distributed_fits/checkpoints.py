@@ -154,11 +154,9 @@ class Checkpoints:
         for name, wanted in self._run_of(model).items():
             found = header["run"].get(name)
             if found != wanted:
-                differs = (
-                    "the data differ" if name == "data" else f"its {name} is {_short(found)}, not {_short(wanted)}"
-                )
+                what = "the data differ" if name == "data" else f"its {name} is {_short(found)}, not {_short(wanted)}"
                 raise _OtherRunError(
-                    f"The checkpoint {folder} is of another run: {differs}; pass the same data and settings (with an "
+                    f"The checkpoint {folder} is of another run: {what}; pass the same data and settings (with an "
                     "int as random_state) or another folder."
                 )
 
