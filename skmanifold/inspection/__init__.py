@@ -2,15 +2,12 @@
 
 from ._calibration import CalibrationDisplay
 from ._class_words import ClassWords, class_words
-from ._co_clustering import CoClusteringDisplay
-from ._criteria import CriteriaDisplay
-from ._dimensions import DimensionPosteriorDisplay
-from ._merges import MergesDisplay
+from ._heat_maps import CoClusteringDisplay, DependenceDisplay, SurprisalDisplay
 from ._mixture import MixtureDisplay
+from ._numbers import CriteriaDisplay, DimensionPosteriorDisplay, MergesDisplay
 from ._sphere import SphereDisplay
 from ._topics import TopicDisplay
 from ._trace import TraceDisplay
-from ._views import DependenceDisplay, SurprisalDisplay
 
 __all__ = [
     "CalibrationDisplay",

@@ -13,9 +13,8 @@ from sklearn.base import BaseEstimator
 from ..utils._conditions import Integer, Names
 from ..utils._declared import Lacking, check_estimator
 from ..utils._disk import clear_if_unwritable
-from ._decode import Decoder
-from ._encode import Encoder
 from ._format import opened, told_in_one_sentence, write
+from ._tree import Decoder, Encoder
 
 
 class SavesItself:

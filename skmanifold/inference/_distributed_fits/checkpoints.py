@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..._version import __version__
-from ...persistence._decode import Decoder
-from ...persistence._encode import Encoder
 from ...persistence._format import opened, told_in_one_sentence, write
+from ...persistence._tree import Decoder, Encoder
 from ...samplers._base import BaseSampler
 from ...utils._conditions import Array
 from ...utils._declared import Keyed
