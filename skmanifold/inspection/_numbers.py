@@ -243,12 +243,11 @@ class MergesDisplay:
             `n_clusters` is not between 1 and the number of components.
         """
         check_method(cls, estimator, "merge_components", "DPMixture")
-        mixture: Any = estimator
-        merged = mixture.merge_components("merged" if n_clusters is None else n_clusters)
+        merged = estimator.merge_components("merged" if n_clusters is None else n_clusters)
         K = len(merged.component_clusters_)
         if K == 1:
             raise ValueError("MergesDisplay needs at least two components; the fit has one.")
-        sizes, linkage = mixture._estimate.statistics.sizes, _linkage(mixture._merges.pairs)
+        sizes, linkage = estimator._estimate.statistics.sizes, _linkage(estimator._merges.pairs)
         return cls(linkage=linkage, sizes=sizes, n_clusters=merged.n_components_).plot(ax=ax, **line_kwargs)
 
     def plot(self, ax: Axes | None = None, **line_kwargs: Any) -> Self:

@@ -26,11 +26,7 @@ def show_progress(pause: float = 0.0) -> Iterator[Callable[[str, int, int | None
     columns = progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeElapsedColumn()
     with progress.Progress(*columns, progress.TextColumn("{task.description}", markup=False)) as bar:
         task = bar.add_task("", total=None)
-
-        def update(what: str, n_done: int, n_all: int | None) -> None:
-            bar.update(task, description=what, completed=n_done, total=n_all)
-
-        yield update
+        yield lambda what, n_done, n_all: bar.update(task, description=what, completed=n_done, total=n_all)
 
 
 class _Lines:
