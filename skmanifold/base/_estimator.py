@@ -181,11 +181,8 @@ class BaseSampledEstimator(BaseFittedEstimator):
             value = getattr(self, name)
             if value is not None and value != default_of(self, name) and not reads(sampler):
                 able = [repr(known) for known, sampler_class in self._samplers.items() if reads(sampler_class())]
-                warnings.warn(
-                    f"{name}={value!r} has no effect with {type(sampler).__name__}: only {', '.join(able)} use it.",
-                    UserWarning,
-                    stacklevel=5,
-                )
+                text = f"{name}={value!r} has no effect with {type(sampler).__name__}: only {', '.join(able)} use it."
+                warnings.warn(text, UserWarning, stacklevel=5)
         return sampler
 
     def _by_name(self) -> dict[str, Callable[[], BaseSampler]]:

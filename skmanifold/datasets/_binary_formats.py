@@ -126,11 +126,9 @@ class _Lines:
         missing = [name for name in self._columns if name not in schema.names]
         if missing:
             raise ValueError(f"{path} has no column {missing[0]!r}; it has {', '.join(map(repr, schema.names))}.")
-        for name, are_right, wanted in (
-            (document, [types.is_integer, types.is_string, types.is_large_string], "strings or integers"),
-            (word, [types.is_integer, types.is_string, types.is_large_string], "strings or integers"),
-            (count, [types.is_integer, types.is_floating], "numbers"),
-        ):
+        of_names = [types.is_integer, types.is_string, types.is_large_string], "strings or integers"
+        of_counts = [types.is_integer, types.is_floating], "numbers"
+        for name, (are_right, wanted) in ((document, of_names), (word, of_names), (count, of_counts)):
             kind: Any = None if name is None else schema.field(name).type
             kind = kind.value_type if name != count and types.is_dictionary(kind) else kind
             if name is not None and not any(is_right(kind) for is_right in are_right):

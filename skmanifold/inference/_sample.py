@@ -164,10 +164,8 @@ class _Run:
         state: Any = self.sampler.init(self.target, keys[start:stop], own)
         compiled = self.sampler.compiled_run(self.target, state)
         if compiled is not None:
-            stats = {
-                name: self._array_of(name, values)[start:stop]
-                for name, values in self.sampler.stats(self.target, state).items()
-            }
+            first = self.sampler.stats(self.target, state)
+            stats = {name: self._array_of(name, values)[start:stop] for name, values in first.items()}
             compiled.draw(compiled.skip(state, self.burn_in), self.thin, self.positions[start:stop], stats)
             return
         state = self.sampler.burn_in(self.target, state, self.burn_in)

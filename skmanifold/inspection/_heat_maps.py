@@ -235,15 +235,9 @@ class SurprisalDisplay:
         self.ax_, self.figure_ = one_panel(self, ax, size)
         self.ax_.set_facecolor("0.88")
         end = image_kwargs.pop("vmax", _MOST_SURPRISAL)
-        draw_cells(
-            self.ax_,
-            self.excess_.to_numpy(),
-            (0, d, n, 0),
-            "excess surprisal (nats)",
-            0.02,
-            "max" if largest.max() > end else "neither",
-            **{"aspect": "auto", "vmax": end, **image_kwargs},
-        )
+        extend = "max" if largest.max() > end else "neither"
+        style = {"aspect": "auto", "vmax": end, **image_kwargs}
+        draw_cells(self.ax_, self.excess_.to_numpy(), (0, d, n, 0), "excess surprisal (nats)", 0.02, extend, **style)
         if self.values is not None and d <= _MOST_VALUES:
             check_consistent_length(self.surprisal, self.values)
             values = np.asarray(take_rows(self.values, rows), dtype=object)

@@ -165,14 +165,10 @@ class SphereDisplay:
             directions = np.concatenate([np.empty((0, n_features)), *drawn])
             groups = np.tile(np.arange(n_components), len(drawn))
         names = [f"{'component' if of_mixture else 'topic'} {k}" for k in range(n_components)]
-        axis_names = getattr(estimator, "feature_names_in_", None)
-        return cls(
-            directions=directions,
-            groups=groups,
-            means=means,
-            names=names,
-            axis_names=None if axis_names is None else list(map(str, axis_names)),
-        ).plot(ax=ax)
+        features = getattr(estimator, "feature_names_in_", None)
+        axis_names = None if features is None else list(map(str, features))
+        display = cls(directions=directions, groups=groups, means=means, names=names, axis_names=axis_names)
+        return display.plot(ax=ax)
 
     def plot(self, ax: Axes | None = None, **scatter_kwargs: Any) -> Self:
         """Plot the directions.

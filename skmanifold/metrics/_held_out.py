@@ -190,13 +190,8 @@ def complete_halves(
             proportions = infer_proportions(topics, part, prior, max_iter=max_iter, tol=tol, workers=workers)
             held = held_out.part(start, stop)
             out = probability[held_out.indptr[start] : held_out.indptr[stop]]
-            workers.run(
-                _add_probabilities,
-                [
-                    (*block, held.indptr, held.indices, *arrays, proportions, out)
-                    for block in split_range(stop - start, _BLOCK_ROWS)
-                ],
-            )
+            given = *held[:2], *arrays, proportions, out
+            workers.run(_add_probabilities, [(*block, *given) for block in split_range(stop - start, _BLOCK_ROWS)])
     probability /= len(draws)
     arrays = (held_out.indptr, held_out.counts.astype(np.float64), probability, log_likelihood)
     workers.run(_sum_logs, [(*block, *arrays) for block in split_range(observed.n_rows, _BLOCK_ROWS)])
@@ -245,15 +240,8 @@ def split_tokens(counts: Counts, key: np.uint64, workers: Workers) -> tuple[Coun
     """Observed and held-out halves; a row of less than two tokens is empty in both, and fractions are weights."""
     values = counts.counts.astype(np.float64)
     in_observed, in_held_out = np.zeros_like(values), np.zeros_like(values)
-    arrays = (
-        counts.indptr,
-        counts.indices,
-        values,
-        values.view(np.uint64),
-        subkey(key, Purpose.INFERENCE, _SPLIT),
-        in_observed,
-        in_held_out,
-    )
+    split_key = subkey(key, Purpose.INFERENCE, _SPLIT)
+    arrays = (*counts[:2], values, values.view(np.uint64), split_key, in_observed, in_held_out)
     workers.run(_split_rows, [(*block, *arrays) for block in split_range(counts.n_rows, _BLOCK_ROWS)])
     return _with_counts(counts, in_observed), _with_counts(counts, in_held_out)
 

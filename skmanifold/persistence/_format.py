@@ -42,14 +42,8 @@ class UnknownFormatError(ValueError):
 
 def write(path: Path, tree: Any, arrays: dict[str, np.ndarray], compress: bool, kind: str = "estimator") -> None:
     """Write a tree and its arrays to a file, which gets its name only when it is complete."""
-    document = {
-        "magic": _MAGIC.format(kind=kind),
-        "format": FORMAT,
-        "skmanifold": __version__,
-        "libraries": _LIBRARIES,
-        kind: tree,
-    }
-    text = json.dumps(document, allow_nan=False).encode("ascii")
+    head = {"magic": _MAGIC.format(kind=kind), "format": FORMAT, "skmanifold": __version__, "libraries": _LIBRARIES}
+    text = json.dumps({**head, kind: tree}, allow_nan=False).encode("ascii")
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with replaced(path) as temporary, zipfile.ZipFile(temporary, "x", method) as archive:
         with archive.open(_DOCUMENT.format(kind=kind), "w", force_zip64=True) as member:

@@ -77,10 +77,9 @@ class Encoder:
         if kind is tuple:
             return {"type": "tuple", "items": self._items(value, path)}
         if kind is dict:
-            pairs = [
-                [self.encode(key, f"{path} (a key)"), self.encode(item, f"{path}[{key!r}]")]
-                for key, item in value.items()
-            ]
+            pairs = []
+            for key, item in value.items():
+                pairs.append([self.encode(key, f"{path} (a key)"), self.encode(item, f"{path}[{key!r}]")])
             return {"type": "dict", "pairs": pairs}
         if kind in _SPARSE.values():
             parts = {name: self.encode(getattr(value, name), path) for name in ("data", "indices", "indptr")}
