@@ -25,7 +25,7 @@ from ..persistence import SavesItself
 from ..random._keys import root_key
 from ..samplers import BaseSampler
 from ..samplers._base import named_sampler, resolve_sampler
-from ..utils._conditions import Array, Integer, Names, Sizes, index
+from ..utils._conditions import Array, Sizes, index
 from ..utils._conditions import Real as RealNumber
 from ..utils._declared import Lacking, Saved, saved_fields
 from ..utils._parameters import LinksToItsPage, PlainNumbers, default_of, offers
@@ -119,8 +119,6 @@ class BaseSampledEstimator(BaseFittedEstimator):
     _runs_in_shards: ClassVar[bool] = False  # within `with distributed(...)`
     _unit: ClassVar[str] = "row"  # what the log density is a sum over; a pass processes so many
     _pass_report: PassReport  # during a fit
-    n_features_in_: Annotated[int, Integer(1, size="n_features")]
-    feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
     log_density_trace_: Lacking[Annotated[np.ndarray, Array("float64", "n_chains n_iter", nan=True, infinite=True)]]
     n_iter_: Lacking[int]
     n_batch_iter_: Lacking[int]
@@ -185,11 +183,8 @@ class BaseSampledEstimator(BaseFittedEstimator):
             value = getattr(self, name)
             if value is not None and value != default_of(self, name) and not reads(sampler):
                 able = [repr(known) for known, sampler_class in self._samplers.items() if reads(sampler_class())]
-                warnings.warn(
-                    f"{name}={value!r} has no effect with {type(sampler).__name__}: only {', '.join(able)} use it.",
-                    UserWarning,
-                    stacklevel=5,
-                )
+                text = f"{name}={value!r} has no effect with {type(sampler).__name__}: only {', '.join(able)} use it."
+                warnings.warn(text, UserWarning, stacklevel=5)
         return sampler
 
     def _by_name(self) -> dict[str, Callable[[], BaseSampler]]:

@@ -407,9 +407,8 @@ def posterior_arrays(sampler: BaseSampler, chains: list[Chain], record: Record) 
     examples = {**record(chains[0])} if not drawn else {k: v for draw in chains[0].draws for k, v in draw.items()}
     for name, value in examples.items():
         if not name.startswith("_"):
-            posterior[name] = stack_draws(
-                [[draw[name] for draw in chain.draws if name in draw] for chain in chains], value
-            )
+            draws = [[draw[name] for draw in chain.draws if name in draw] for chain in chains]
+            posterior[name] = stack_draws(draws, value)
     return {
         "_posterior": posterior,
         "_component_draws": np.array([i for i, draw in enumerate(chains[0].draws) if "components" in draw], np.int64),

@@ -1,4 +1,5 @@
-from ._anndata import read_anndata as read_anndata
+from ._binary_formats import read_anndata as read_anndata
+from ._binary_formats import read_parquet as read_parquet
 from ._corpus import Corpus as Corpus
 from ._corpus import open_corpus as open_corpus
 from ._docstrings import load_docstrings as load_docstrings
@@ -10,7 +11,6 @@ from ._formats import load_ldac as load_ldac
 from ._formats import load_uci_docword as load_uci_docword
 from ._formats import load_vocabulary as load_vocabulary
 from ._matrix_market import read_matrix_market as read_matrix_market
-from ._parquet import read_parquet as read_parquet
 from ._row_files import RowFiles as RowFiles
 from ._save_corpus import save_corpus as save_corpus
 from ._synthetic import make_categorical_mixture as make_categorical_mixture

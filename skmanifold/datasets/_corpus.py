@@ -242,12 +242,6 @@ class Corpus:
                     return rows
             raise self._damaged(f"among documents {start} to {stop - 1}, {fault or 'one ends after the last pair'}")
 
-    def _verify(self) -> None:
-        """Read everything once."""
-        for start, stop in self.pieces(_TOKENS_AT_ONCE):
-            self.counts(start, stop)
-        _ = self.vocabulary
-
     @contextmanager
     def _unchanged(self) -> Iterator[None]:
         """Check that everything read in the block is from the files that were opened; otherwise raise an error."""
@@ -294,8 +288,10 @@ def open_corpus(path: PathLike, *, verify: bool = False) -> Corpus:
         have another size, or have contents that are not valid.
     """
     corpus = Corpus(path)
-    if verify:
-        corpus._verify()
+    if verify:  # read everything once
+        for start, stop in corpus.pieces(_TOKENS_AT_ONCE):
+            corpus.counts(start, stop)
+        _ = corpus.vocabulary
     return corpus
 
 

@@ -308,11 +308,11 @@ class _TableRows:
         """The columns of numbers; missing values become NaN."""
         table = self._table.to_table(use_threads=False)
         table.validate(full=True)  # of damaged files
-        columns = [table.column(name) for name in self.names]
-        columns = [
-            column.cast("uint8") if column.type == "bool" and column.null_count else column for column in columns
-        ]
-        rows = np.column_stack([column.to_numpy() for column in columns]) if columns else np.empty((len(table), 0))
+        columns = []
+        for column in map(table.column, self.names):
+            with_missing = column.type == "bool" and column.null_count
+            columns.append((column.cast("uint8") if with_missing else column).to_numpy())
+        rows = np.column_stack(columns) if columns else np.empty((len(table), 0))
         if rows.shape != self.shape:
             raise ValueError(f"{self._path} is damaged: it has {len(rows)} rows, not {self.shape[0]}.")
         return rows[chosen]

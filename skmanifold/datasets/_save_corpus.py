@@ -224,11 +224,8 @@ def _canonical(rows: Rows, number: int, n_features: int) -> tuple[np.ndarray, np
     indptr = np.concatenate(([0], np.cumsum(sizes)))
     if len(columns) <= LARGEST:
         indptr = indptr.astype(np.int32)  # with a wider type scipy would copy the columns
-    csr = sp.csr_array(
-        (counts.astype(np.int32, copy=False), columns.astype(np.int32, copy=False), indptr),
-        shape=(len(sizes), n_features),
-    )
-    csr = canonical_csr(csr)
+    counts, columns = (array.astype(np.int32, copy=False) for array in (counts, columns))
+    csr = canonical_csr(sp.csr_array((counts, columns, indptr), shape=(len(sizes), n_features)))
     if csr.data.max(initial=0) > LARGEST:
         place = int((csr.data > LARGEST).argmax())
         sizes, column = np.diff(csr.indptr), csr.indices[place]
@@ -242,10 +239,9 @@ def _write(folder: Path, parts: Iterator[Rows], n_features: int | None) -> None:
     n_rows = n_pairs = n_tokens = 0
     width = n_features or 0
     with ExitStack() as stack:
-        indptr, tokens, indices, counts = files = [
-            stack.enter_context(GrowingArray(folder / name, dtype))
-            for name, dtype in zip(ARRAYS, ("<i8", "<i8", "<i4", COUNT_TYPES[0]), strict=True)
-        ]
+        kinds = zip(ARRAYS, ("<i8", "<i8", "<i4", COUNT_TYPES[0]), strict=True)
+        files = [stack.enter_context(GrowingArray(folder / name, dtype)) for name, dtype in kinds]
+        indptr, tokens, indices, counts = files
         indptr.append(np.zeros(1, dtype=np.int64))
         tokens.append(np.zeros(1, dtype=np.int64))
         for rows in parts:

@@ -151,7 +151,8 @@ def make_spherical_admixture(
             theta = _draw_dirichlet(rng, alpha, size)  # the last block is complete too, so that prefixes agree
             documents = draw_about(theta @ components, of_document, rng)[: stop - first]
             if columns is not None:
-                columns[first:stop] = _largest(documents, n_kept)
+                largest = np.argpartition(np.abs(documents), -n_kept, axis=1)[:, -n_kept:]
+                columns[first:stop] = np.sort(largest, axis=1)
                 documents = np.take_along_axis(documents, columns[first:stop], axis=1)
                 documents /= np.linalg.norm(documents, axis=1, keepdims=True)
             values[first:stop], proportions[first:stop] = documents, theta[: stop - first]
@@ -173,12 +174,6 @@ def make_spherical_admixture(
 
 def _generator(key, *names) -> np.random.Generator:
     return np.random.default_rng(int(subkey(key, *names)))
-
-
-def _largest(documents, n_words):
-    """Columns of the `n_words` entries of each row that are largest in absolute value, ascending."""
-    columns = np.argpartition(np.abs(documents), -n_words, axis=1)[:, -n_words:]
-    return np.sort(columns, axis=1)
 
 
 class SubspaceData(Bunch):

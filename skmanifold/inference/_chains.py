@@ -89,8 +89,6 @@ def best_chain(chains: list[Chain]) -> int:
     index : int
         Position in the list. During burn-in the mean is over all passes, afterwards over those after burn-in.
     """
-    if len(chains) == 1:
-        return 0
     return max(range(len(chains)), key=lambda chain: chains[chain].quality())
 
 

@@ -114,9 +114,8 @@ def _suspects(values: np.ndarray, least: float) -> np.ndarray:
 def _variance_ratio(values: np.ndarray) -> np.ndarray:
     """The variance of the means of half chains over their mean variance: about 2 n_chains / effective sample size."""
     halves = _halves(values)
-    return np.var([half.mean(axis=1) for half in halves], axis=(0, 1)) / np.mean(
-        [half.var(axis=1) for half in halves], axis=(0, 1)
-    )
+    of_means = np.var([half.mean(axis=1) for half in halves], axis=(0, 1))
+    return of_means / np.mean([half.var(axis=1) for half in halves], axis=(0, 1))
 
 
 def _halves(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

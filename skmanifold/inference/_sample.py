@@ -164,10 +164,8 @@ class _Run:
         state: Any = self.sampler.init(self.target, keys[start:stop], own)
         compiled = self.sampler.compiled_run(self.target, state)
         if compiled is not None:
-            stats = {
-                name: self._array_of(name, values)[start:stop]
-                for name, values in self.sampler.stats(self.target, state).items()
-            }
+            first = self.sampler.stats(self.target, state)
+            stats = {name: self._array_of(name, values)[start:stop] for name, values in first.items()}
             compiled.draw(compiled.skip(state, self.burn_in), self.thin, self.positions[start:stop], stats)
             return
         state = self.sampler.burn_in(self.target, state, self.burn_in)
@@ -309,7 +307,8 @@ def tune_step_size(
     check_scalar(n_chains, "n_chains", Integral, min_val=4)
     check_scalar(max_steps, "max_steps", Integral, min_val=_LEAST_LENGTH)
     search = _Search(mover, target, tolerance, n_chains, max_steps, batch_size, position, root_key(random_state))
-    trials = search.by_acceptance(float(given)) if _has_test(mover) else search.by_halving(float(given))
+    has_test = any("accepted" in state._fields for state in mover.state_types)
+    trials = search.by_acceptance(float(given)) if has_test else search.by_halving(float(given))
     chosen = [trial for trial in trials if trial.is_small_enough]
     if not chosen:
         raise ValueError(
@@ -319,10 +318,6 @@ def tune_step_size(
     best = max(trial.step_size for trial in chosen)
     columns = np.array([trial[:4] for trial in trials]).T
     return TunedStepSize(mover.set_params(step_size=best), *columns)
-
-
-def _has_test(sampler: Any) -> bool:
-    return any("accepted" in state._fields for state in sampler.state_types)
 
 
 class _Search:

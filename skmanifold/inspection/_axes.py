@@ -37,6 +37,17 @@ def check_estimator(display: type, estimator: Any, classes: tuple[type, ...], wh
     check_is_fitted(estimator)
 
 
+def check_method(display: type, estimator: Any, method: str, example: str) -> None:
+    """Raise an error unless matplotlib is installed, and a fitted estimator has this method, as `example` has it."""
+    pyplot(f"{display.__name__}.from_estimator")
+    if not hasattr(estimator, method):
+        raise ValueError(
+            f"{display.__name__} needs an estimator with a method {method}, such as {example}; "
+            f"{type(estimator).__name__} has none."
+        )
+    check_is_fitted(estimator)
+
+
 def group_colors(n: int) -> list[Any]:
     """Colours of n groups: up to six are distinguishable for colour-blind readers, more are from a sequential scale."""
     if n <= len(_GROUPS):
@@ -78,13 +89,12 @@ def add_legend(ax: Any, named: list[Any], **options: Any) -> None:
         text.set(text=artist.get_label(), parse_math=False)
 
 
-def one_panel(caller: str, ax: Any, figsize: tuple[float, float]) -> Any:
-    """`ax` itself, or the axes of a new figure."""
-    plt = pyplot(caller)
-    if ax is not None:
-        return ax
-    _, ax = plt.subplots(figsize=figsize, layout="constrained")
-    return ax
+def one_panel(display: Any, ax: Any, figsize: tuple[float, float]) -> tuple[Any, Any]:
+    """`ax` itself or the axes of a new figure, for the method `plot` of a display, and their figure."""
+    plt = pyplot(f"{type(display).__name__}.plot")
+    if ax is None:
+        _, ax = plt.subplots(figsize=figsize, layout="constrained")
+    return ax, ax.figure
 
 
 def is_alone(ax: Any) -> bool:
@@ -93,19 +103,20 @@ def is_alone(ax: Any) -> bool:
 
 
 def several_panels(
-    caller: str, ax: Any, n: int, shape: tuple[int, int], figsize: tuple[float, float], **layout: Any
-) -> np.ndarray:
-    """Axes, (n,), for n panels: in a new figure, in place of a single axes object, or the given ones.
+    display: Any, ax: Any, n: int, shape: tuple[int, int], figsize: tuple[float, float], **layout: Any
+) -> tuple[np.ndarray, Any]:
+    """Axes, (n,), for n panels: in a new figure, in place of a single axes object, or the given ones; and their figure.
 
-    `shape` are rows and columns of the grid, `figsize` inches, `layout` options of ``subplots``; messages name
-    `caller`.
+    `shape` are rows and columns of the grid, `figsize` inches, `layout` options of ``subplots``; messages name the
+    method `plot` of the display.
     """
+    caller = f"{type(display).__name__}.plot"
     plt = pyplot(caller)
     if not is_alone(ax):
         given = np.ravel(np.asarray(ax, dtype=object))
         if len(given) != n:
             raise ValueError(f"{caller} has {n} panels; ax has {len(given)} axes.")
-        return given
+        return given, given[0].figure
     share = layout.pop("sharex", False)
     if ax is None:
         figure = plt.figure(figsize=figsize, layout="constrained")
@@ -121,7 +132,7 @@ def several_panels(
     for place in range(n):
         shared = {"sharex": panels[0]} if share and panels else {}
         panels.append(figure.add_subplot(grid[divmod(place, shape[1])], **shared))
-    return np.array(panels, dtype=object)
+    return np.array(panels, dtype=object), figure
 
 
 def strip(ax: Any, *sides: str) -> None:

@@ -130,8 +130,7 @@ class CalibrationDisplay:
         -------
         self : CalibrationDisplay
         """
-        self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, (4.8, 3.2))
-        self.figure_ = self.ax_.figure
+        self.ax_, self.figure_ = one_panel(self, ax, (4.8, 3.2))
         n_ranks = self.band.shape[1]
         x = np.arange(1, n_ranks + 1) / n_ranks
         self.ax_.fill_between(

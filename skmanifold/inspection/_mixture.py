@@ -134,11 +134,10 @@ class MixtureDisplay:
             is not available.
         """
         check_estimator(cls, mixture, (EstimateInference,), "rows in the components of a mixture")
-        given: Any = mixture
-        labels, uncertainty, d = given.predict(X), given.uncertainty(X), given.n_features_in_
+        labels, uncertainty, d = mixture.predict(X), mixture.uncertainty(X), mixture.n_features_in_
         if d == 2 and columns is None:
             columns = [0, 1]
-        family = given._family
+        family = mixture._family
         is_gaussian, is_plain = isinstance(family, GaussianFamily), getattr(family, "transform", None) is None
         is_known = columns is not None or (is_plain and isinstance(mixture, ExponentialFamilyMixture))
         if response == "density" and not (is_gaussian and is_known):
@@ -149,7 +148,7 @@ class MixtureDisplay:
         chosen, points, names = _numbers(X, columns)
         if columns is None:
             if np.isnan(points).any():
-                points = _numbers(given.impute(X), None)[1]
+                points = _numbers(mixture.impute(X), None)[1]
             pca = PCA(2, random_state=0).fit(points)
             points, axes, origin = pca.transform(points), pca.components_, pca.mean_
             shares = pca.explained_variance_ratio_.tolist()
@@ -159,18 +158,18 @@ class MixtureDisplay:
             axes[[0, 1], chosen] = 1.0
         means, covariances, grid = np.empty((0, 2)), np.empty((0, 2, 2)), None
         if is_gaussian and is_plain:
-            means, covariances = _in_plane(family, given.components_, given.covariances_, axes, origin)
+            means, covariances = _in_plane(family, mixture.components_, mixture.covariances_, axes, origin)
         if response == "density":
             low, high = np.nanmin(points, axis=0), np.nanmax(points, axis=0)
             margin = _MARGIN * np.where(high > low, high - low, 1.0)
             x, y = np.linspace(low - margin, high + margin, _N_NODES).T
             nodes = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
             if columns is None:
-                log_density = _log_density(given, nodes, axes, origin)
+                log_density = _log_density(mixture, nodes, axes, origin)
             else:  # the density of rows whose other cells are missing is the marginal one
                 cells = np.full((len(nodes), d), np.nan)
                 cells[:, chosen] = nodes
-                log_density = given._log_densities_of(given.emission_.rows_of_values(given, cells))
+                log_density = mixture._log_densities_of(mixture.emission_.rows_of_values(mixture, cells))
             grid = x, y, log_density.reshape(_N_NODES, _N_NODES)
         gaussian: dict[str, Any] = {"means": means, "covariances": covariances, "grid": grid, "axis_names": names}
         return cls(points=points, labels=labels, uncertainty=uncertainty, response=response, **gaussian).plot(ax=ax)
@@ -198,8 +197,7 @@ class MixtureDisplay:
         if draw is None or (self.response == "density" and self.grid is None):
             known = "'classification', 'uncertainty' or, with a grid, 'density'"
             raise ValueError(f"response must be {known}; got {self.response!r}.")
-        self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, (5.4, 4.0))
-        self.figure_ = self.ax_.figure
+        self.ax_, self.figure_ = one_panel(self, ax, (5.4, 4.0))
         draw(**{"rasterized": len(self.points) > 2000, **scatter_kwargs})
         self.ax_.set_xlabel(plain(self.axis_names[0]), parse_math=False)
         self.ax_.set_ylabel(plain(self.axis_names[1]), parse_math=False)

@@ -165,14 +165,10 @@ class SphereDisplay:
             directions = np.concatenate([np.empty((0, n_features)), *drawn])
             groups = np.tile(np.arange(n_components), len(drawn))
         names = [f"{'component' if of_mixture else 'topic'} {k}" for k in range(n_components)]
-        axis_names = getattr(estimator, "feature_names_in_", None)
-        return cls(
-            directions=directions,
-            groups=groups,
-            means=means,
-            names=names,
-            axis_names=None if axis_names is None else list(map(str, axis_names)),
-        ).plot(ax=ax)
+        features = getattr(estimator, "feature_names_in_", None)
+        axis_names = None if features is None else list(map(str, features))
+        display = cls(directions=directions, groups=groups, means=means, names=names, axis_names=axis_names)
+        return display.plot(ax=ax)
 
     def plot(self, ax: Axes | None = None, **scatter_kwargs: Any) -> Self:
         """Plot the directions.
@@ -199,8 +195,7 @@ class SphereDisplay:
         if directions.ndim != 2 or directions.shape[1] not in (2, 3):
             raise ValueError(f"SphereDisplay shows directions with 2 or 3 coordinates; got shape {directions.shape}.")
         is_flat = directions.shape[1] == 2
-        self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, (4.6, 4.2) if is_flat else (6.8, 3.9))
-        self.figure_ = self.ax_.figure
+        self.ax_, self.figure_ = one_panel(self, ax, (4.6, 4.2) if is_flat else (6.8, 3.9))
         groups = np.zeros(len(directions), int) if self.groups is None else np.asarray(self.groups)
         n_means = 0 if self.means is None else len(self.means)
         n_groups = max(groups.max(initial=-1) + 1, n_means, 1)
@@ -211,14 +206,10 @@ class SphereDisplay:
             self._draw_histograms(directions, groups, colors)
         points = directions if is_flat else _on_hemispheres(directions)
         # Many points are more transparent. Groups are plotted in mixed order so that no group hides another.
-        ink = float(np.clip(27.0 / np.sqrt(max(len(points), 1)), 0.2, 0.8))
-        spread = np.argsort(np.arange(len(points)) * 0.6180339887498949 % 1.0)
-        style = {
-            "s": 9.0 if len(points) < 1000 else 5.0,
-            "alpha": ink,
-            "linewidths": 0,
-            "rasterized": len(points) > 2000,
-        }
+        n = len(points)
+        ink = float(np.clip(27.0 / np.sqrt(max(n, 1)), 0.2, 0.8))
+        spread = np.argsort(np.arange(n) * 0.6180339887498949 % 1.0)
+        style = {"s": 9.0 if n < 1000 else 5.0, "alpha": ink, "linewidths": 0, "rasterized": n > 2000}
         shades = to_rgba_array(colors)[groups[spread]]
         self.ax_.scatter(*points[spread].T, **{"color": shades, **style, **scatter_kwargs})
         if self.means is not None:
@@ -271,8 +262,7 @@ class SphereDisplay:
         for corner in corners:  # extend the view to all bins
             (left, bottom), (right, top) = corner.min(axis=0) - 0.1, corner.max(axis=0) + 0.1
             (x0, x1), (y0, y1) = self.ax_.get_xlim(), self.ax_.get_ylim()
-            self.ax_.set_xlim(min(left, x0), max(right, x1))
-            self.ax_.set_ylim(min(bottom, y0), max(top, y1))
+            self.ax_.set(xlim=(min(left, x0), max(right, x1)), ylim=(min(bottom, y0), max(top, y1)))
         bins = PolyCollection(corners, facecolors=color, edgecolors="white", linewidths=0.4, alpha=0.8)
         self.ax_.add_collection(bins, autolim=False)
 
@@ -324,9 +314,8 @@ def _on_hemispheres(directions: np.ndarray) -> np.ndarray:
 
 def _draw_ring(ax: Any, centre: float, radius: float = 1.0, **style: Any) -> None:
     arc = np.linspace(0.0, 2.0 * np.pi, 181)
-    ax.plot(
-        centre + radius * np.cos(arc), radius * np.sin(arc), **{"color": "0.7", "linewidth": 1.0, "zorder": 0, **style}
-    )
+    style = {"color": "0.7", "linewidth": 1.0, "zorder": 0, **style}
+    ax.plot(centre + radius * np.cos(arc), radius * np.sin(arc), **style)
 
 
 def _draw_cross(ax: Any, centre: float) -> None:

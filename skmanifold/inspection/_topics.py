@@ -255,10 +255,7 @@ class TopicDisplay:
         tallest = max(len(words) for words in self.words)
         scale = 0.2 if not sharex else 0.0  # height of the numbers below a panel
         size = (max(2.6 * n_columns, 3.6), n_rows * (0.18 * max(tallest, 3) + 0.45 + scale) + 0.35)
-        self.axes_ = several_panels(
-            f"{type(self).__name__}.plot", ax, n_topics, (n_rows, n_columns), size, sharex=sharex
-        )
-        self.figure_ = self.axes_[0].figure
+        self.axes_, self.figure_ = several_panels(self, ax, n_topics, (n_rows, n_columns), size, sharex=sharex)
         value_name = plain(self.value_name)
         if self.intervals is not None and self.level is not None:
             value_name += f", {100 * self.level:.3g}% interval"

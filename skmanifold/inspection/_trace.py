@@ -155,9 +155,7 @@ class TraceDisplay:
         """
         check_estimator(cls, estimator, (BaseSampledEstimator, VonMisesFisherMixture), "the passes of a fit")
         kind = type(estimator).__name__
-        held_out: dict[str, Any] = {}
-        if monitor is not None:
-            held_out = dict(zip(("score_passes", "scores"), _held_out_scores(monitor, kind), strict=True))
+        held_out = {} if monitor is None else _held_out_scores(monitor, kind)
         if isinstance(estimator, VonMisesFisherMixture):
             bounds = estimator.log_likelihood_trace_[np.newaxis]
             return cls(
@@ -254,9 +252,7 @@ class TraceDisplay:
         n = 1 + len(below)
         heights = [1.7, *(1.0 for _ in below)]
         size = (6.4, 1.0 + 1.35 * sum(heights))
-        caller = f"{type(self).__name__}.plot"
-        self.axes_ = several_panels(caller, ax, n, (n, 1), size, sharex=True, height_ratios=heights)
-        self.figure_ = self.axes_[0].figure
+        self.axes_, self.figure_ = several_panels(self, ax, n, (n, 1), size, sharex=True, height_ratios=heights)
         self._draw_trace(self.axes_[0], line_kwargs)
         for draw, panel in zip(below, self.axes_[1:], strict=True):
             draw(panel)
@@ -368,8 +364,8 @@ def _worst_coordinate(draws: np.ndarray, summary: dict[str, Any]) -> int:
     return 0 if np.isnan(badness).all() else int(np.nanargmax(badness))
 
 
-def _held_out_scores(monitor: Any, kind: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Passes, from 1, and scores of the last monitored fit of an estimator of this class."""
+def _held_out_scores(monitor: Any, kind: str) -> dict[str, Any]:
+    """Passes, from 1, and scores of the last monitored fit of an estimator of this class, for the display."""
     rows = [row for row in monitor.get_logs().data if row["estimator_name"] == kind and row["task_name"] == "pass"]
     rows = [row for row in rows if row["parent_task_id_path"] == rows[-1]["parent_task_id_path"]]
     names = [name for name in rows[0] if name not in _OF_A_TASK] if rows else []
@@ -377,7 +373,7 @@ def _held_out_scores(monitor: Any, kind: str) -> tuple[np.ndarray, dict[str, np.
         raise ValueError(f"The monitor has no scores of a {kind}.")
     rows.sort(key=lambda row: row["task_id"])
     passes = np.array([row["task_id"] + 1 for row in rows])
-    return passes, {name: np.array([row[name] for row in rows]) for name in names}
+    return {"score_passes": passes, "scores": {name: np.array([row[name] for row in rows]) for name in names}}
 
 
 def _box(color: str) -> dict[str, Any]:

@@ -7,8 +7,13 @@ from ._held_out import HeldOutScore as HeldOutScore
 from ._held_out import document_completion as document_completion
 from ._left_to_right import LeftToRightScore as LeftToRightScore
 from ._left_to_right import left_to_right as left_to_right
+from ._matching import SubspaceMatch as SubspaceMatch
 from ._matching import TopicMatch as TopicMatch
+from ._matching import match_subspaces as match_subspaces
 from ._matching import match_topics as match_topics
+from ._matching import pairwise_subspace_distances as pairwise_subspace_distances
+from ._matching import principal_angles as principal_angles
+from ._matching import subspace_distance as subspace_distance
 from ._number_of_components import BootstrapTest as BootstrapTest
 from ._number_of_components import bic_scorer as bic_scorer
 from ._number_of_components import bootstrap_components_test as bootstrap_components_test
@@ -21,8 +26,3 @@ from ._pooling import PooledEstimate as PooledEstimate
 from ._pooling import pool_estimates as pool_estimates
 from ._spherical_held_out import SphericalLikelihood as SphericalLikelihood
 from ._spherical_held_out import spherical_document_likelihood as spherical_document_likelihood
-from ._subspaces import SubspaceMatch as SubspaceMatch
-from ._subspaces import match_subspaces as match_subspaces
-from ._subspaces import pairwise_subspace_distances as pairwise_subspace_distances
-from ._subspaces import principal_angles as principal_angles
-from ._subspaces import subspace_distance as subspace_distance

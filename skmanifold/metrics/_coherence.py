@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from numbers import Integral
 from typing import Any, Literal
 
@@ -120,28 +121,24 @@ def topic_coherence(
     if not isinstance(topic_word, TopicWord):
         topic_word = check_array(topic_word, dtype=(np.float64, np.float32), input_name="topic_word")
     n_features = topic_word.n_features if isinstance(topic_word, TopicWord) else np.shape(topic_word)[1]
-    what = "n_rows" if reference is None else "the number of windows"
+    count: Callable[[np.ndarray], Iterable[np.ndarray]]
     if reference is None:
         documents: Any = check_array(X, accept_sparse="csr", dtype=np.float64, input_name="X")
         check_non_negative(documents, "topic_coherence")
         if documents.shape[1] != n_features:
             raise ValueError(f"X has {documents.shape[1]} columns, but the topics have {n_features} words.")
-        n_documents = documents.shape[0]
+        what, n_documents, count = "n_rows", documents.shape[0], partial(_count_documents, documents)
     else:
         starts, words = _read_texts(reference, n_features)
-        n_documents = int(np.maximum(np.diff(starts) - window + 1, 1).sum())
+        what, n_documents = "the number of windows", int(np.maximum(np.diff(starts) - window + 1, 1).sum())
+        count = partial(_count_texts, starts, words, int(window), n_features)
     if measure != "umass" and not eps * n_documents < 1:
         raise ValueError(f"eps must be less than 1 / {what}, {1 / n_documents:.3g}, for {measure}; got {eps}.")
     if measure == "c_v" and eps == 0:
         raise ValueError("eps must be positive for c_v; got 0.")
     if not 2 <= n_top_words <= n_features:
         raise ValueError(f"n_top_words must be between 2 and the number of words, {n_features}; got {n_top_words}.")
-    top_words = find_top_words(topic_word, n_top_words)
-    counts: Iterable[np.ndarray]
-    if reference is None:
-        counts = _count_documents(documents, top_words)
-    else:
-        counts = _count_texts(starts, words, int(window), top_words, n_features)
+    counts = count(find_top_words(topic_word, n_top_words))
     return np.array([_coherence(of_topic, n_documents, measure, eps) for of_topic in counts])
 
 
@@ -206,7 +203,7 @@ def _read_texts(texts: Iterable[Any], n_features: int) -> tuple[np.ndarray, np.n
     return starts, words
 
 
-def _count_texts(starts: np.ndarray, words: np.ndarray, window: int, topics: np.ndarray, n_features: int) -> np.ndarray:
+def _count_texts(starts: np.ndarray, words: np.ndarray, window: int, n_features: int, topics: np.ndarray) -> np.ndarray:
     """Numbers of windows with both words of a topic, (K, n, n), with one word on the diagonal.
 
     Texts are cut into all windows of some length; a shorter text is one window.

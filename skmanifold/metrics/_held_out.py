@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -151,15 +151,9 @@ def document_completion(
     X = in_column_order(X, table_names(topic_word), "X", of="topic_word")
     draws = pair_draws(topic_word, doc_topic_prior)
     key, n_features, corpora = root_key(random_state), draws[0][0].n_features, corpora_of(X)
-    blocks: Iterable[Counts]
-    if corpora:
-        blocks = count_blocks(corpora, n_features)
-    else:
-        blocks = [check_counts(X, n_features, "document_completion")]
+    blocks = count_blocks(corpora, n_features) if corpora else [check_counts(X, n_features, "document_completion")]
     with Workers(n_jobs) as workers:
-        scores = [
-            complete_halves(draws, *split_tokens(counts, key, workers), workers, max_iter, tol) for counts in blocks
-        ]
+        scores = [complete_halves(draws, *split_tokens(part, key, workers), workers, max_iter, tol) for part in blocks]
     return held_out_score(PerDocument(*map(np.concatenate, zip(*scores, strict=True))))
 
 
@@ -167,7 +161,14 @@ def held_out_score(scores: PerDocument) -> HeldOutScore:
     """The score of documents from their sums; a ValueError if none was scored."""
     if not scores.n_tokens.any():
         raise ValueError("No tokens can be held out, because no document in X has two or more tokens.")
-    return HeldOutScore(**summarise(*scores))
+    scored = scores.n_tokens > 0  # documents without tokens are excluded
+    sums, sizes = scores.log_likelihood[scored], scores.n_tokens[scored]
+    n_documents, total = len(sums), sizes.sum().item()
+    mean = float(sums.sum() / total)
+    error = float("nan")
+    if n_documents > 1 and np.isfinite(mean):
+        error = float(np.sqrt(n_documents / (n_documents - 1) * np.sum((sums - mean * sizes) ** 2)) / total)
+    return HeldOutScore(mean, error, total, n_documents, scores)
 
 
 def complete_halves(
@@ -189,13 +190,8 @@ def complete_halves(
             proportions = infer_proportions(topics, part, prior, max_iter=max_iter, tol=tol, workers=workers)
             held = held_out.part(start, stop)
             out = probability[held_out.indptr[start] : held_out.indptr[stop]]
-            workers.run(
-                _add_probabilities,
-                [
-                    (*block, held.indptr, held.indices, *arrays, proportions, out)
-                    for block in split_range(stop - start, _BLOCK_ROWS)
-                ],
-            )
+            given = *held[:2], *arrays, proportions, out
+            workers.run(_add_probabilities, [(*block, *given) for block in split_range(stop - start, _BLOCK_ROWS)])
     probability /= len(draws)
     arrays = (held_out.indptr, held_out.counts.astype(np.float64), probability, log_likelihood)
     workers.run(_sum_logs, [(*block, *arrays) for block in split_range(observed.n_rows, _BLOCK_ROWS)])
@@ -244,35 +240,10 @@ def split_tokens(counts: Counts, key: np.uint64, workers: Workers) -> tuple[Coun
     """Observed and held-out halves; a row of less than two tokens is empty in both, and fractions are weights."""
     values = counts.counts.astype(np.float64)
     in_observed, in_held_out = np.zeros_like(values), np.zeros_like(values)
-    arrays = (
-        counts.indptr,
-        counts.indices,
-        values,
-        values.view(np.uint64),
-        subkey(key, Purpose.INFERENCE, _SPLIT),
-        in_observed,
-        in_held_out,
-    )
+    split_key = subkey(key, Purpose.INFERENCE, _SPLIT)
+    arrays = (*counts[:2], values, values.view(np.uint64), split_key, in_observed, in_held_out)
     workers.run(_split_rows, [(*block, *arrays) for block in split_range(counts.n_rows, _BLOCK_ROWS)])
     return _with_counts(counts, in_observed), _with_counts(counts, in_held_out)
-
-
-def summarise(log_likelihood: np.ndarray, n_tokens: np.ndarray) -> dict:
-    """The fields of a HeldOutScore, from the sums of documents; documents without tokens are excluded."""
-    scored = n_tokens > 0
-    sums, sizes = log_likelihood[scored], n_tokens[scored]
-    n_documents, total = len(sums), sizes.sum().item()
-    mean = float(sums.sum() / total)
-    error = float("nan")
-    if n_documents > 1 and np.isfinite(mean):
-        error = float(np.sqrt(n_documents / (n_documents - 1) * np.sum((sums - mean * sizes) ** 2)) / total)
-    return {
-        "log_likelihood": mean,
-        "standard_error": error,
-        "n_tokens": total,
-        "n_documents": n_documents,
-        "per_document": PerDocument(log_likelihood, n_tokens),
-    }
 
 
 def _with_counts(counts, new_counts):

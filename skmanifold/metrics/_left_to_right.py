@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..random._discrete_variates import first_above
 from ..random._keys import Purpose, fold_in, root_key, row_key, subkey, uniform
 from ..sparse.counts import whole_sums_of_rows
 from ..topics.proportions import check_doc_topic_prior
@@ -14,7 +15,7 @@ from ..utils._inputs.column_order import in_column_order, table_names
 from ..utils._njit import njit
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
-from ._held_out import HeldOutScore, check_counts, summarise
+from ._held_out import HeldOutScore, PerDocument, check_counts, held_out_score
 
 _LEFT_TO_RIGHT = 2  # folded into the key after Purpose.INFERENCE
 _BLOCK_ROWS = 4
@@ -146,12 +147,9 @@ def left_to_right(
     with Workers(n_jobs) as workers:
         workers.run(_evaluate_rows, [(*block, *given) for block in split_range(counts.n_rows, _BLOCK_ROWS)])
     log_likelihood, errors = _log_mean_exp(log_estimates)
-    fields = summarise(log_likelihood, n_tokens)
-    return LeftToRightScore(
-        **fields,
-        monte_carlo_error=float(np.sqrt(np.sum(errors**2)) / fields["n_tokens"]),
-        document_errors=errors,
-    )
+    score = held_out_score(PerDocument(log_likelihood, n_tokens))
+    error = float(np.sqrt(np.sum(errors**2)) / score.n_tokens)
+    return LeftToRightScore(**vars(score), monte_carlo_error=error, document_errors=errors)
 
 
 def _log_mean_exp(log_values):
@@ -289,7 +287,7 @@ def _draw_topic(v, u, model, smooth_counts, latents, skip, n_latents, topic_coun
     total = sparse + base[v] * (smooth_counts + smooth_prior[-1])
     u *= total
     if u < sparse or base[v] == 0.0:
-        return np.int32(word_topics[start + _first_above(cumulative, n_entries, u)]), total
+        return np.int32(word_topics[start + first_above(cumulative, n_entries, u)]), total
     u = (u - sparse) / base[v]
     if u < smooth_counts:
         for i in range(n_latents):
@@ -300,17 +298,4 @@ def _draw_topic(v, u, model, smooth_counts, latents, skip, n_latents, topic_coun
         u = 0.0  # reached only because the sums differ by rounding
     else:
         u -= smooth_counts
-    return np.int32(_first_above(smooth_prior, len(smooth_prior), u)), total
-
-
-@njit(cache=True, nogil=True)
-def _first_above(cumulative, n, u):
-    """The first of `n` indices with a cumulative sum above `u`, or the last."""
-    low, high = 0, n - 1
-    while low < high:
-        middle = (low + high) // 2
-        if cumulative[middle] > u:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return np.int32(first_above(smooth_prior, len(smooth_prior), u)), total

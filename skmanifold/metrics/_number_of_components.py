@@ -148,8 +148,7 @@ def bootstrap_components_test(
     >>> bootstrap_components_test(ExponentialFamilyMixture(1), X, n_bootstrap=19, random_state=0).p_value
     0.05
     """
-    given: Any = mixture
-    parameters = signature(given.sample).parameters if hasattr(mixture, "sample") else ()
+    parameters = signature(mixture.sample).parameters if hasattr(mixture, "sample") else ()
     K = getattr(mixture, "n_components", None)
     if not isinstance(mixture, DensityMixin) or not isinstance(K, Integral) or "random_state" not in parameters:
         raise ValueError(
@@ -160,7 +159,7 @@ def bootstrap_components_test(
     n_bootstrap = check_scalar(n_bootstrap, "n_bootstrap", Integral, min_val=1)
     n_rows = check_array(X, accept_sparse=True, dtype=None, input_name="X").shape[0]
     seeds = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=(n_bootstrap + 1, 3)).tolist()
-    fits = [[clone(given).set_params(n_components=K + i, random_state=of[i]) for i in (0, 1)] for of in seeds]
+    fits = [[clone(mixture).set_params(n_components=K + i, random_state=of[i]) for i in (0, 1)] for of in seeds]
     statistic, smaller = _ratio(fits[0], X, n_rows), fits[0][0]
     drawn = Parallel(n_jobs=n_jobs)(
         delayed(_ratio)(pair, smaller.sample(n_rows, random_state=of[2])[0], n_rows)

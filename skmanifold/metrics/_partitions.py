@@ -381,16 +381,14 @@ def _search(items, labels, order, n_columns, limit, max_sweeps) -> _SearchResult
     n_rows = len(items.logs) - 1
     whole = np.arange(n_rows + items.weights.max() + 1, dtype=np.float64)
     xlogx = whole * np.log(np.maximum(whole, 1))
-    labels = labels.copy()
+    labels, given = labels.copy(), (items.weights, items.codes, items.offsets, xlogx)
     tables = _fill_tables(items, labels, xlogx, min(n_columns, limit))
     converged = False
     for number in range(max_sweeps):
         moved, position = False, 0
         while position < len(order):
             may_grow = number > 0 and n_columns < limit
-            position, n_moves = sweep(
-                order, position, labels, items.weights, items.codes, items.offsets, xlogx, may_grow, *tables
-            )
+            position, n_moves = sweep(order, position, labels, *given, may_grow, *tables)
             moved |= n_moves > 0
             if position < len(order):
                 n_columns += n_columns // 4 + _NEW_COLUMNS

@@ -164,8 +164,7 @@ def spherical_document_likelihood(
     X = check_array(X, accept_sparse="csr", dtype=np.float64, ensure_min_features=2, input_name="X")
     if X.shape[1] != beta.n_features:
         raise ValueError(f"X has {X.shape[1]} columns, but the topics have {beta.n_features} features.")
-    dense = np.zeros((beta.n_rows, beta.n_features))
-    dense[np.repeat(np.arange(beta.n_rows), np.diff(beta.indptr)), beta.indices] = beta.data
+    dense = beta.dense(np.arange(beta.n_rows))
     key = subkey(root_key(random_state), Purpose.INFERENCE, _SPHERICAL)
     with Workers(n_jobs) as workers:
         return integrate_documents(
@@ -243,9 +242,7 @@ def _finish(tally, n_draws):
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def average_over_proposal(
-    products, keys, gram, alpha, density, n_draws, least_ess, tables, vectors, matrices, out
-):  # fmt: skip
+def average_over_proposal(products, keys, gram, alpha, density, n_draws, least_ess, tables, vectors, matrices, out):
     """Integrate documents with draws of the proposal that is fitted to each.
 
     It is refused if the fit fails or a pilot's effective sample size is below `least_ess`. `tables` are
@@ -293,8 +290,7 @@ def average_over_particles(products, keys, gram, alpha, density, n_particles, lo
     for i in range(len(keys)):
         b, tally = products[i], out[i]
         document_key = fold_in(keys[i], _ANNEALING)
-        for rung in range(len(log_steps)):
-            log_steps[rung] = FIRST_LOG_STEP
+        log_steps[:] = FIRST_LOG_STEP
         for stage in range(2):
             adapts = stage == 0
             of_stage = fold_in(document_key, _TUNING if adapts else _DRAW)

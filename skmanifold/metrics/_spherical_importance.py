@@ -51,9 +51,8 @@ def sum_of(alpha):
 @njit_part
 def reset(tally):
     """Initialise the tally: the largest log weight, and relative to it the sums of w, of w^2 and of w theta."""
+    tally[:] = 0.0
     tally[0] = -np.inf
-    for i in range(1, len(tally)):
-        tally[i] = 0.0
 
 
 @njit_part
@@ -94,8 +93,7 @@ def _normalise_batch(alpha, n_draws, y, log_prior, row):
         for s in range(n_draws):
             y[i, s] -= row[s]
             log_prior[s] += alpha[i] * y[i, s]
-    for s in range(n_draws):
-        row[s] = 0.0
+    row[:n_draws] = 0.0
     for i in range(len(alpha)):
         for s in range(n_draws):
             y[i, s] = math.exp(y[i, s])
@@ -111,9 +109,8 @@ def _normalise_batch(alpha, n_draws, y, log_prior, row):
 @njit_part
 def _fill_cosines(b, B, n_draws, theta, out, row, squared):
     """Fill `out` with the cosines between the document and beta theta, for columns theta; two rows are scratch."""
-    for s in range(n_draws):
-        out[s] = 0.0
-        squared[s] = 0.0
+    out[:n_draws] = 0.0
+    squared[:n_draws] = 0.0
     for i in range(len(b)):
         for s in range(n_draws):
             row[s] = 0.5 * B[i, i] * theta[i, s]
@@ -164,8 +161,7 @@ def _combine(y, b, B, u, spread):
         u[i] = math.exp(y[i] - top)
     along = 0.0
     squared = 0.0
-    for i in range(n):
-        spread[i] = 0.0
+    spread[:] = 0.0
     for j in range(n):
         weight, row = u[j], B[j]
         along += weight * b[j]

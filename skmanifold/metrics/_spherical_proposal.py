@@ -224,8 +224,7 @@ _LEAST_SHARE = 1e-4  # minimum precision left after a factor is removed, as a fr
 def _fill_cone_point(b, B, out):
     """Non-negative least squares of the document on the topics, by cyclic coordinate descent."""
     n = len(b)
-    for i in range(n):
-        out[i] = 0.0
+    out[:] = 0.0
     for _ in range(_MAX_SWEEPS):
         change = 0.0
         for i in range(n):

@@ -21,7 +21,7 @@ from ..emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesF
 from ..emissions._von_mises_fisher.rows import DenseUnitRows, DirectedRows, Start, read_rows
 from ..inference._distributed_fits.session import refuse_session
 from ..random._keys import Purpose, root_key, subkey
-from ..utils._conditions import MOST_COUNTED, Array, Integer, Names, Sizes, index
+from ..utils._conditions import MOST_COUNTED, Array, Sizes, index
 from ..utils._conditions import Real as RealNumber
 from ..utils._declared import Lacking, Saved
 from ..utils._sklearn import Interval, NumberOf, StrOptions, torn_down
@@ -165,7 +165,6 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
     (1, 2)
     """
 
-    n_features_in_: Annotated[int, Integer(1, size="n_features")]
     weights_: Annotated[np.ndarray, Array("float64", "n_components", low=0, sums_to_one=0)]
     mean_directions_: Annotated[np.ndarray, Array("float64", "n_components n_features", unit=1)]
     concentrations_: Annotated[np.ndarray, Array("float64", "n_components", low=0, high=MOST_COUNTED)]
@@ -188,7 +187,6 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
     n_iter_: Lacking[int]
     lower_bound_: Lacking[float]
     log_likelihood_trace_: Lacking[Annotated[np.ndarray, Array("float64", "_")]]
-    feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         return "has a family of other features" if self._family.n_features != self.n_features_in_ else None

@@ -42,14 +42,8 @@ class UnknownFormatError(ValueError):
 
 def write(path: Path, tree: Any, arrays: dict[str, np.ndarray], compress: bool, kind: str = "estimator") -> None:
     """Write a tree and its arrays to a file, which gets its name only when it is complete."""
-    document = {
-        "magic": _MAGIC.format(kind=kind),
-        "format": FORMAT,
-        "skmanifold": __version__,
-        "libraries": _LIBRARIES,
-        kind: tree,
-    }
-    text = json.dumps(document, allow_nan=False).encode("ascii")
+    head = {"magic": _MAGIC.format(kind=kind), "format": FORMAT, "skmanifold": __version__, "libraries": _LIBRARIES}
+    text = json.dumps({**head, kind: tree}, allow_nan=False).encode("ascii")
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with replaced(path) as temporary, zipfile.ZipFile(temporary, "x", method) as archive:
         with archive.open(_DOCUMENT.format(kind=kind), "w", force_zip64=True) as member:
@@ -104,10 +98,9 @@ def told_in_one_sentence(what: str) -> Iterator[None]:
         raise ValueError(f"{what} (it is nested too deeply).") from error
     except Exception as error:  # damaged files can raise errors of many types
         text = " ".join(str(error).split())
-        reason = (
-            text if isinstance(error, ValueError) else f"its contents are not valid; {type(error).__name__}: {text}"
-        )
-        raise ValueError(f"{what} ({reason[:_MAX_REASON].rstrip('.')}).") from error
+        if not isinstance(error, ValueError):
+            text = f"its contents are not valid; {type(error).__name__}: {text}"
+        raise ValueError(f"{what} ({text[:_MAX_REASON].rstrip('.')}).") from error
 
 
 def _read_document(path: Path, archive: zipfile.ZipFile, kind: str, max_bytes: int) -> dict[str, Any]:
@@ -126,7 +119,6 @@ def _read_document(path: Path, archive: zipfile.ZipFile, kind: str, max_bytes: i
 
 
 def _other_file(path: Path, kind: str) -> UnknownFormatError:
-    writer = {"estimator": "the method `save` of an estimator of skmanifold wrote"}.get(
-        kind, f"holds a {kind} of skmanifold"
-    )
-    return UnknownFormatError(f"{path} is not a file that {writer}.")
+    wrote = "the method `save` of an estimator of skmanifold wrote"
+    what = wrote if kind == "estimator" else f"holds a {kind} of skmanifold"
+    return UnknownFormatError(f"{path} is not a file that {what}.")

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from ..utils._declared import check_estimator
+from ..utils._conditions import Integer, Names
+from ..utils._declared import Lacking, check_estimator
 from ..utils._disk import clear_if_unwritable
-from ._decode import Decoder
-from ._encode import Encoder
 from ._format import opened, told_in_one_sentence, write
+from ._tree import Decoder, Encoder
 
 
 class SavesItself:
     """Mixin of estimators that can be saved to a file; not public. List it before the base class."""
+
+    n_features_in_: Annotated[int, Integer(1, size="n_features")]
+    feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
 
     def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
         """Save the estimator, fitted or not, to one file, which :func:`skmanifold.load` reads.
@@ -152,7 +155,5 @@ def _in_own_memory(value: Any, seen: dict[int, tuple[Any, Any]]) -> Any:
 
 
 def _has_own_attributes(value: Any) -> bool:
-    is_known = (
-        isinstance(value, BaseEstimator) or sp.issparse(value) or type(value).__module__.startswith("skmanifold.")
-    )
-    return is_known and not isinstance(value, type) and isinstance(getattr(value, "__dict__", None), dict)
+    known = isinstance(value, BaseEstimator) or sp.issparse(value) or type(value).__module__.startswith("skmanifold.")
+    return known and not isinstance(value, type) and isinstance(getattr(value, "__dict__", None), dict)

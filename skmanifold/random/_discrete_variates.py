@@ -176,6 +176,17 @@ def multinomial(key, n, weights, tails, out):
     out[last] = left
 
 
+@njit(cache=True)
+def first_above(sums, n, value):
+    """Index of the first of `n` running sums above `value`, the last one if there is none; without branches."""
+    low = 0
+    while n > 1:
+        half = n >> 1
+        low += half if sums[low + half - 1] <= value else 0
+        n -= half
+    return low
+
+
 def draw_partition(rng: np.random.Generator, n: int, concentration: float) -> np.ndarray:
     """Draw labels, (n,) int32, of a Chinese restaurant process with n >= 1; cluster 0 is the largest."""
     is_new = rng.random(n) * (np.arange(n) + concentration) < concentration

@@ -78,16 +78,20 @@ class Integer:
             refuse(where, f"is {value}, but {self.size} is {sizes[self.size]}")
 
 
-@dataclass(frozen=True)
-class Real:
-    """A number, finite by default; `above` is an exclusive bound."""
+@dataclass(frozen=True, kw_only=True)
+class _Bounds:
+    """Bounds of numbers, which are finite by default; `above` is exclusive."""
 
-    _: KW_ONLY
     low: float = -math.inf
     above: float = -math.inf
     high: float = math.inf
     nan: bool = False
     infinite: bool = False
+
+
+@dataclass(frozen=True)
+class Real(_Bounds):
+    """A number, finite by default; `above` is an exclusive bound."""
 
     def __call__(self, value: Any, where: str, sizes: Sizes) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
@@ -110,7 +114,7 @@ class OneOf:
 
 
 @dataclass(frozen=True)
-class Array:
+class Array(_Bounds):
     """An array of numbers.
 
     Parameters
@@ -132,12 +136,7 @@ class Array:
     dtype: str
     shape: str | None
     _: KW_ONLY
-    low: float = -math.inf
-    above: float = -math.inf
-    high: float = math.inf
     below: Size = None
-    nan: bool = False
-    infinite: bool = False
     sums_to_one: int | None = None
     unit: int | None = None
 
@@ -253,7 +252,7 @@ def check_length(length: int, size: Size, where: str, sizes: Sizes) -> None:
         sizes[name] = length - int(more or 0)
 
 
-def _check_range(low: Any, high: Any, bounds: Any, where: str, verb: str) -> None:
+def _check_range(low: Any, high: Any, bounds: _Bounds, where: str, verb: str) -> None:
     if math.isnan(low) or math.isnan(high):
         if bounds.nan:
             return

@@ -145,10 +145,6 @@ def _is_declaration(hint: Any) -> bool:
     return get_origin(hint) is Annotated or str(hint).startswith(("Annotated[", "Saved[", "Lacking["))
 
 
-def _may_lack(hint: Any) -> bool:
-    return "may be missing" in getattr(hint, "__metadata__", ())
-
-
 def _check_attributes(value: Any, fields: dict[str, Any], where: str, sizes: Sizes, whole: bool = True) -> None:
     attributes = value._asdict() if hasattr(value, "_asdict") else vars(value)
     if where and (unknown := attributes.keys() - fields.keys()):
@@ -156,7 +152,7 @@ def _check_attributes(value: Any, fields: dict[str, Any], where: str, sizes: Siz
     for name, hint in fields.items():
         if name in attributes:
             check(hint, attributes[name], f"{where}.{name}" if where else name, sizes)
-        elif whole and not _may_lack(hint):
+        elif whole and "may be missing" not in getattr(hint, "__metadata__", ()):
             refuse(where, f"lacks {name}")
     if whole and hasattr(value, "_disagreement") and (message := value._disagreement(sizes)):
         refuse(where, message)

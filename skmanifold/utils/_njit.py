@@ -112,18 +112,30 @@ class _Compiler(Compiler):
         return super().define_pipelines()
 
 
-def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
-    """Decorator like `numba.njit`; with `cache`, machine code is cached on disk if possible, also read-only."""
-    return _decorator(new_kernel, cache, options)
+def njit(*, cache: bool = False, new: Callable = new_kernel, **options: Any) -> Callable[[Callable], Any]:
+    """Decorator like `numba.njit`, of kernels that `new` makes.
+
+    With `cache`, machine code is cached on disk if possible, also read-only.
+    """
+
+    def decorate(function: Callable) -> Any:
+        if config.DISABLE_JIT:
+            return function
+        kernel = new(function, options)
+        if cache:
+            kernel._cache = KernelCache(function)
+        return kernel
+
+    return decorate
 
 
-def njit_or_interpreted(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
+def njit_or_interpreted(**options: Any) -> Callable[[Callable], Any]:
     """As `njit`, for a kernel whose arguments contain functions of a user, such as the gradient of a density.
 
     If Python calls it, Python also interprets it, and the functions can be any. `call_compiled` calls it in compiled
     form, for functions that numba has compiled. Both have the same results, to the bit.
     """
-    return _decorator(new_interpreted, cache, options)
+    return njit(new=new_interpreted, **options)
 
 
 def call_compiled(kernel: Any, functions: dict[Any, Any], *arguments: Any) -> Any:
@@ -145,18 +157,6 @@ def call_compiled(kernel: Any, functions: dict[Any, Any], *arguments: Any) -> An
         The result.
     """
     return kernel.compile((*functions, *map(typeof, arguments)))(*functions.values(), *arguments)
-
-
-def _decorator(new: Callable[[Callable, dict], Any], cache: bool, options: dict) -> Callable[[Callable], Any]:
-    def decorate(function: Callable) -> Any:
-        if config.DISABLE_JIT:
-            return function
-        kernel = new(function, options)
-        if cache:
-            kernel._cache = KernelCache(function)
-        return kernel
-
-    return decorate
 
 
 # For parts of a kernel that run often: without counts of references to arrays, which cost two atomic operations for

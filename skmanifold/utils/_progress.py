@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 
 @contextmanager
@@ -17,22 +18,15 @@ def show_progress(pause: float = 0.0) -> Iterator[Callable[[str, int, int | None
     pause : float, default=0.0
         Least time in seconds between lines.
     """
-    try:
-        from rich import progress
-    except ImportError:
+    if not sys.stdout.isatty() or find_spec("rich") is None:
         yield _Lines(pause)
         return
-    if not sys.stdout.isatty():
-        yield _Lines(pause)
-        return
+    from rich import progress
+
     columns = progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeElapsedColumn()
     with progress.Progress(*columns, progress.TextColumn("{task.description}", markup=False)) as bar:
         task = bar.add_task("", total=None)
-
-        def update(what: str, n_done: int, n_all: int | None) -> None:
-            bar.update(task, description=what, completed=n_done, total=n_all)
-
-        yield update
+        yield lambda what, n_done, n_all: bar.update(task, description=what, completed=n_done, total=n_all)
 
 
 class _Lines:

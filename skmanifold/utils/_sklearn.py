@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing, indexable
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods as HasMethods
+from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import StrOptions as StrOptions
 from sklearn.utils.metaestimators import _BaseComposition as BaseComposition
 from sklearn.utils.validation import _check_sample_weight as check_weights
 from sklearn.utils.validation import _num_samples as n_rows
@@ -20,11 +22,15 @@ from ._inputs.sparse_structure import check_structure
 from ._inputs.tables import is_arrow, is_table, readable
 
 if TYPE_CHECKING or find_spec("sklearn.callback"):
-    from sklearn.callback import CallbackSupportMixin, ProgressBar, ScoringMonitor
-    from sklearn.callback._callback_context import get_context_path
+    from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
+    from sklearn.callback import ProgressBar as ProgressBar
+    from sklearn.callback import ScoringMonitor as ScoringMonitor
+    from sklearn.callback._callback_context import get_context_path as get_context_path
     from sklearn.callback._callback_support import callback_management_context
-    from sklearn.callback._progressbar import RichProgressMonitor, _run_monitors, _run_queues
-    from sklearn.callback._transport import open_listener, send
+    from sklearn.callback._progressbar import RichProgressMonitor as RichProgressMonitor
+    from sklearn.callback._progressbar import _run_monitors, _run_queues
+    from sklearn.callback._transport import open_listener as open_listener
+    from sklearn.callback._transport import send as send
 else:
     from sklearn import __version__
 
@@ -63,22 +69,7 @@ else:
     get_context_path = open_listener = send = _refuse
     _run_monitors = _run_queues = {}
 
-__all__ = [
-    "BaseComposition",
-    "CallbackSupportMixin",
-    "HasMethods",
-    "Interval",
-    "ProgressBar",
-    "RichProgressMonitor",
-    "ScoringMonitor",
-    "StrOptions",
-    "check_weights",
-    "fit_context",
-    "get_context_path",
-    "n_rows",
-    "open_listener",
-    "send",
-]
+__all__ = ["BaseComposition", "check_weights", "fit_context", "n_rows"]  # the others keep their names
 
 # Attributes of an estimator during a fit with callbacks, which `torn_down` removes at its end, also after an error
 CALLBACK_STATE = _OF_FIT, _TO_TEAR_DOWN = "_callback_fit_ctx", "_skl_callbacks_to_teardown"

@@ -9,23 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-__all__ = [
-    "ArrayLike",
-    "BaseEstimator",
-    "Bunch",
-    "CallbackSupportMixin",
-    "ClassNamePrefixFeaturesOutMixin",
-    "ClassifierMixin",
-    "DaskLike",
-    "Ignored",
-    "MatrixLike",
-    "RandomStateLike",
-    "RegressorMixin",
-    "TransformerMixin",
-    "available_if",
-    "fit_context",
-]
-
 MatrixLike: TypeAlias = ArrayLike | sp.sparray | sp.spmatrix  # rows of data: dense, sparse or a data frame
 RandomStateLike: TypeAlias = int | np.random.RandomState | None  # a random state as in scikit-learn
 Ignored: TypeAlias = object  # parameters that exist only by convention, such as y of `fit`
@@ -100,14 +83,13 @@ if TYPE_CHECKING:  # scikit-learn has no types, so inherited or decorated functi
         """See scikit-learn."""
 
 else:
-    from sklearn.base import (
-        BaseEstimator,
-        ClassifierMixin,
-        ClassNamePrefixFeaturesOutMixin,
-        RegressorMixin,
-        TransformerMixin,
-    )
-    from sklearn.utils import Bunch
-    from sklearn.utils.metaestimators import available_if
+    from sklearn.base import BaseEstimator as BaseEstimator
+    from sklearn.base import ClassifierMixin as ClassifierMixin
+    from sklearn.base import ClassNamePrefixFeaturesOutMixin as ClassNamePrefixFeaturesOutMixin
+    from sklearn.base import RegressorMixin as RegressorMixin
+    from sklearn.base import TransformerMixin as TransformerMixin
+    from sklearn.utils import Bunch as Bunch
+    from sklearn.utils.metaestimators import available_if as available_if
 
-    from ._sklearn import CallbackSupportMixin, fit_context
+    from ._sklearn import CallbackSupportMixin as CallbackSupportMixin
+    from ._sklearn import fit_context as fit_context

@@ -39,9 +39,8 @@ class Arrays(Mapping[str, np.ndarray]):
 
     def __init__(self, archive: zipfile.ZipFile, limit: int, advice: str):
         self._archive = archive
-        self._members = {
-            info.filename.removesuffix(".npy"): info for info in archive.infolist() if info.filename.endswith(".npy")
-        }
+        arrays = (info for info in archive.infolist() if info.filename.endswith(".npy"))
+        self._members = {info.filename.removesuffix(".npy"): info for info in arrays}
         self._room = self._limit = limit
         self._advice = advice
         self._read: dict[str, np.ndarray] = {}
@@ -52,7 +51,10 @@ class Arrays(Mapping[str, np.ndarray]):
             if info.file_size > self._room:
                 raise ValueError(f"its arrays take more than {self._limit} bytes; {self._advice}")
             self._room -= info.file_size
-            self._read[name] = _read_array(self._archive, info)
+            with self._archive.open(info) as member:
+                read_array_header(member, info.filename, info.file_size)
+                member.seek(0)
+                self._read[name] = np.lib.format.read_array(member, allow_pickle=False)
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -101,10 +103,3 @@ def read_array_header(file: IO[bytes], name: str, n_bytes: int) -> tuple[tuple[i
     if file.tell() + math.prod(shape) * dtype.itemsize != n_bytes:  # before memory is allocated
         raise ValueError(f"{name} does not have the length that its header specifies")
     return shape, transposed, dtype
-
-
-def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
-    with archive.open(info) as member:
-        read_array_header(member, info.filename, info.file_size)
-        member.seek(0)
-        return np.lib.format.read_array(member, allow_pickle=False)

@@ -26,7 +26,7 @@ from skmanifold.emissions import (
     Spikes,
     VonMisesFisher,
 )
-from skmanifold.persistence import SavesItself, _decode
+from skmanifold.persistence import SavesItself, _tree
 from skmanifold.samplers._density.base import NonFiniteError
 
 QUICK = (
@@ -179,7 +179,7 @@ def prepare(folder):
     os.fsync = lambda descriptor: None
     files = []
     if os.environ.get("FUZZ_UNCHECKED"):  # the test of this test
-        _decode.check_estimator = lambda estimator: None
+        _tree.check_estimator = lambda estimator: None
     for name in os.environ.get("FUZZ_MODELS", ",".join(QUICK)).split(","):
         path = folder / f"{name}.npz"
         if not path.exists():

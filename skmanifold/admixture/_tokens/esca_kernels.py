@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from ...numerics.simd import LANES, prefetch
+from ...random._discrete_variates import first_above
 from ...random._keys import fold_in, random_bits, uniform
 from ...utils._njit import njit
 from .layout import MAX_ENTRY_COUNT, entry_count, entry_topic, find_in_scan, make_entry, scan_row
@@ -135,7 +136,7 @@ def _sample_block(
                         entry = entries[row_begin + find_in_scan(sums, lanes, n_vectors, target)]
                         chosen, in_entry = entry_topic(entry), entry_count(entry)
                     elif value < upto_word:
-                        chosen = np.uint64(topics[begin + _first_above(word_sums, end - begin, value - row_total)])
+                        chosen = np.uint64(topics[begin + first_above(word_sums, end - begin, value - row_total)])
                     elif value < upto_row_base:
                         # Rarely drawn if beta is small: a plain scan of the document's topics suffices.
                         rest = (value - upto_word) / word_base
@@ -147,7 +148,7 @@ def _sample_block(
                                 if rest < 0.0:
                                     break
                     else:
-                        chosen = np.uint64(_first_above(prior_sums, n_components, (value - upto_row_base) / word_base))
+                        chosen = np.uint64(first_above(prior_sums, n_components, (value - upto_row_base) / word_base))
                     # Without the token only the weight of its previous topic is smaller: another topic stands.
                     if not excludes_self or chosen != previous:
                         break
@@ -225,17 +226,6 @@ def _draw_in_proportion(weights, value, otherwise):
             if rest < 0.0:
                 break
     return chosen
-
-
-@njit(cache=True)
-def _first_above(sums, n, value):
-    """Index of the first of `n` running sums above `value`, the last one if there is none; without branches."""
-    low = 0
-    while n > 1:
-        half = n >> 1
-        low += half if sums[low + half - 1] <= value else 0
-        n -= half
-    return low
 
 
 @njit(cache=True, nogil=True)

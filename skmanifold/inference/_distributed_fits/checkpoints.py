@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..._version import __version__
-from ...persistence._decode import Decoder
-from ...persistence._encode import Encoder
 from ...persistence._format import opened, told_in_one_sentence, write
+from ...persistence._tree import Decoder, Encoder
 from ...samplers._base import BaseSampler
 from ...utils._conditions import Array
 from ...utils._declared import Keyed
@@ -71,14 +70,9 @@ class Checkpoints:
             shutil.rmtree(target, ignore_errors=True)  # the rest of a removed checkpoint
             scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=self.folder))  # not accessible to other users
             try:
-                header = {
-                    "format": _FORMAT,
-                    "version": __version__,
-                    "run": self._run_of(model),
-                    "pass": iteration,
-                    "latents": _write_latents(chains, model, scratch),
-                    "chains": write_chains(scratch / _CHAINS, [chain.stored() for chain in chains]),
-                }
+                header = {"format": _FORMAT, "version": __version__, "run": self._run_of(model), "pass": iteration}
+                header["latents"] = _write_latents(chains, model, scratch)
+                header["chains"] = write_chains(scratch / _CHAINS, [chain.stored() for chain in chains])
                 text = json.dumps({**header, "digest": _digest(header)}, indent=1)
                 write_own(scratch / _HEADER, text.encode())
                 sync(scratch)
@@ -154,11 +148,9 @@ class Checkpoints:
         for name, wanted in self._run_of(model).items():
             found = header["run"].get(name)
             if found != wanted:
-                differs = (
-                    "the data differ" if name == "data" else f"its {name} is {_short(found)}, not {_short(wanted)}"
-                )
+                what = "the data differ" if name == "data" else f"its {name} is {_short(found)}, not {_short(wanted)}"
                 raise _OtherRunError(
-                    f"The checkpoint {folder} is of another run: {differs}; pass the same data and settings (with an "
+                    f"The checkpoint {folder} is of another run: {what}; pass the same data and settings (with an "
                     "int as random_state) or another folder."
                 )
 
@@ -192,9 +184,8 @@ def _write_latents(chains: list, model: Any, folder: Path) -> dict[str, list[Lat
     try:
         files = model.shards.save(numbers, str(folder))
     except PermissionError as error:
-        raise PermissionError(
-            error.errno, f"{error.strerror}: all workers must run as the user of this process"
-        ) from error
+        message = f"{error.strerror}: all workers must run as the user of this process"
+        raise PermissionError(error.errno, message) from error
     return {str(number): of_chain for number, of_chain in files.items()}
 
 

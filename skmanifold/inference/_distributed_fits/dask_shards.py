@@ -363,9 +363,8 @@ def open_shards(builder: AnyShardBuilder, source: Any, workers: Workers) -> Shar
     session = active_session()
     if session is None or session.client is None:
         return LocalShards(builder, source.split(1)[0], workers)
-    again = "run the same fit again on a new cluster"
-    if session.checkpoint_dir is None:
-        advice = f"{again} (with checkpoint_dir it would continue from its last checkpoint)"
-    else:
-        advice = f"{again}, and it continues from its last checkpoint in {session.checkpoint_dir}"
+    rest = " (with checkpoint_dir it would continue from its last checkpoint)"
+    if session.checkpoint_dir is not None:
+        rest = f", and it continues from its last checkpoint in {session.checkpoint_dir}"
+    advice = f"run the same fit again on a new cluster{rest}"
     return DaskShards(session.client, builder, source, session.worker_timeout, advice)

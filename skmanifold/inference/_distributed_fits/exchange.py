@@ -74,9 +74,8 @@ def _cut(part: RowLatents) -> Iterator[RowLatents]:
         first = part.indptr[start]
         stop = int(np.searchsorted(part.indptr, first + _VALUES, "right")) - 1
         stop = min(max(stop, start + 1), start + _ROWS, n_rows)
-        yield RowLatents(
-            part.first_row + start, part.indptr[start : stop + 1] - first, part.values[first : part.indptr[stop]]
-        )
+        values = part.values[first : part.indptr[stop]]
+        yield RowLatents(part.first_row + start, part.indptr[start : stop + 1] - first, values)
         start = stop
 
 
@@ -84,9 +83,8 @@ def listed_files(nodes: Any, n_rows: int, dtype: np.dtype | None) -> list[Latent
     """The files of one chain in a header's list, parsed JSON; ValueError unless every row is in exactly one."""
     if not isinstance(nodes, list) or not all(isinstance(node, list) and len(node) == 5 for node in nodes):
         raise ValueError("its list of latents is not valid")
-    files = sorted(
-        (LatentFile(*node) for node in nodes if [*map(type, node)] == [int, int, int, str, str]), key=itemgetter(0)
-    )
+    typed = (node for node in nodes if [*map(type, node)] == [int, int, int, str, str])
+    files = sorted(itertools.starmap(LatentFile, typed), key=itemgetter(0))
     if any(dtype is None or file.dtype != dtype.str for file in files):
         raise ValueError("its latents have a different type from those of this sampler")
     ends = [0, *itertools.accumulate(file.n_rows for file in files)]

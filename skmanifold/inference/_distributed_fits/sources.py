@@ -18,7 +18,7 @@ from ...datasets import Corpus, RowFiles
 from ...datasets._row_files import RowFile
 from ...sparse.counts import Counts, check_token_start
 from ...utils._inputs.sparse_structure import check_structure, join_rows
-from ...utils._inputs.tables import readable
+from ...utils._inputs.tables import is_of, readable
 from ...utils._threads import split_range
 from ...utils._typing import MatrixLike
 from .session import active_session
@@ -221,10 +221,7 @@ def _side_by_side(blocks: list) -> Any:
 
 def in_dask(X: Any) -> bool:
     """Whether X is a Dask array, data frame or bag. Does not import Dask: without an import X cannot be one."""
-    return any(
-        isinstance(X, getattr(sys.modules.get(module), kind, ()))
-        for module, kind in (("dask.array", "Array"), ("dask.dataframe", "DataFrame"), ("dask.bag", "Bag"))
-    )
+    return is_of(X, "dask.array", "Array") or is_of(X, "dask.dataframe", "DataFrame") or is_of(X, "dask.bag", "Bag")
 
 
 def n_columns(X: Any) -> int:

@@ -134,9 +134,7 @@ def _check_numbers(X, name: str, what: str, numbers: list, n: int) -> None:
 
 
 _CHECKS = {
-    "csr": _check_compressed,
-    "csc": _check_compressed,
-    "bsr": _check_compressed,
+    **dict.fromkeys(("csr", "csc", "bsr"), _check_compressed),
     "coo": _check_coordinates,
     "dia": _check_diagonals,
     "lil": _check_lists,

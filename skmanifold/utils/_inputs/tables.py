@@ -77,19 +77,19 @@ def readable(X: Any, name: str = "X") -> Any:
         raise TypeError(f"{name} is a {type(X).__name__}, which is not in memory: pass X.collect().")
     if hasattr(X, "__dask_graph__"):
         return readable(_computed(X, name), name)
-    if _is(X, "skmanifold.datasets", "Corpus", "RowFiles"):
+    if is_of(X, "skmanifold.datasets", "Corpus", "RowFiles"):
         raise TypeError(f"{name} is a {type(X).__name__}, which is not in memory: pass its rows part by part.")
-    if _is(X, "pandas", "DataFrame"):
+    if is_of(X, "pandas", "DataFrame"):
         return _without_objects(_without_dates(X, name))
-    if _is(X, "pandas", "Series"):
+    if is_of(X, "pandas", "Series"):
         return X
     if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__"):
         X = _by_capsule(X, name)
-    if _is(X, "pyarrow", "RecordBatch"):
+    if is_of(X, "pyarrow", "RecordBatch"):
         X = sys.modules["pyarrow"].Table.from_batches([X])
     if is_arrow(X):
         return _without_dictionaries(_without_dates(X, name))
-    if _is(X, "polars", "DataFrame"):
+    if is_of(X, "polars", "DataFrame"):
         return _without_dates(X, name)
     return _in_numpy(X, name) if hasattr(X, "__dlpack__") else X
 
@@ -132,7 +132,7 @@ def labels(y: Any) -> Any:
 
 def is_sparse(X: Any) -> bool:
     """Whether X is a sparse matrix, or a data frame of sparse columns only."""
-    return sp.issparse(X) or (_is(X, "pandas", "DataFrame") and all(_sparse_columns(X)))
+    return sp.issparse(X) or (is_of(X, "pandas", "DataFrame") and all(_sparse_columns(X)))
 
 
 def as_named(X: Any, *, accept_sparse: Any, name: str = "X") -> Named | None:
@@ -143,7 +143,7 @@ def as_named(X: Any, *, accept_sparse: Any, name: str = "X") -> Named | None:
     TypeError
         If X is a data frame of sparse columns but dense data are needed.
     """
-    if _is(X, "pandas", "DataFrame"):
+    if is_of(X, "pandas", "DataFrame"):
         sparse = _sparse_columns(X)
         if any(sparse) and accept_sparse:
             return Named(X, _stacked(X))
@@ -151,24 +151,24 @@ def as_named(X: Any, *, accept_sparse: Any, name: str = "X") -> Named | None:
             raise TypeError(
                 f"{name} is a data frame of sparse columns, but dense data are needed: pass X.sparse.to_dense()."
             )
-    elif not _NAMES_BY_NARWHALS and _is(X, "polars", "DataFrame") and not hasattr(X, "__dataframe__"):
+    elif not _NAMES_BY_NARWHALS and is_of(X, "polars", "DataFrame") and not hasattr(X, "__dataframe__"):
         return Named(_Names(X), np.asarray(X))
     return None
 
 
 def is_arrow(X: Any) -> bool:
     """Whether X is a table or a column of pyarrow."""
-    return _is(X, "pyarrow", "Table", "Array", "ChunkedArray")
+    return is_of(X, "pyarrow", "Table", "Array", "ChunkedArray")
 
 
 def is_table(X: Any) -> bool:
     """Whether X has named columns in memory."""
-    return _is(X, "pandas", "DataFrame") or _is(X, "polars", "DataFrame") or _is(X, "pyarrow", "Table")
+    return is_of(X, "pandas", "DataFrame") or is_of(X, "polars", "DataFrame") or is_of(X, "pyarrow", "Table")
 
 
 def is_column(X: Any) -> bool:
     """Whether X is a single column of a table in memory."""
-    return _is(X, "pandas", "Series") or _is(X, "polars", "Series") or _is(X, "pyarrow", "Array", "ChunkedArray")
+    return is_of(X, "pandas", "Series") or is_of(X, "polars", "Series") or is_of(X, "pyarrow", "Array", "ChunkedArray")
 
 
 @contextmanager
@@ -221,7 +221,7 @@ class _Names:
         return self.columns
 
 
-def _is(X: Any, module: str, *classes: str) -> bool:
+def is_of(X: Any, module: str, *classes: str) -> bool:
     """Whether X is of a class of a module. If the module is not imported, X cannot be of its classes."""
     loaded = sys.modules.get(module)
     return any(isinstance(X, getattr(loaded, name, ())) for name in classes)

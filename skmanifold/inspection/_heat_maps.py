@@ -1,4 +1,4 @@
-"""Displays of columns that depend on each other, and of the most surprising cells of a table."""
+"""Heat maps of co-clustering probabilities, of dependence between columns, and of surprising cells of a table."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import squareform
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, check_scalar
-from sklearn.utils.validation import check_is_fitted
 
+from ..metrics import co_clustering
+from ..mixture._dirichlet_process.outliers import apart
 from ..utils._inputs.tables import is_arrow, is_table
 from ..utils._sklearn import take_rows
 from ..utils._typing import ArrayLike, MatrixLike
-from ._axes import Axes, draw_cells, draw_squares, one_panel, plain, pyplot
-from ._co_clustering import in_order
+from ._axes import Axes, check_method, draw_cells, draw_squares, one_panel, plain
 
 if TYPE_CHECKING:  # pandas is optional
     import pandas as pd
@@ -99,13 +101,14 @@ class DependenceDisplay:
         ValueError
             If the estimator has no method `column_dependence`, or the measure is unknown.
         """
-        model = _checked(cls, estimator, "column_dependence")
+        check_method(cls, estimator, "column_dependence", "CrossCat")
         if measure not in {"probability", "information"}:
             raise ValueError(f"measure must be 'probability' or 'information'; got {measure!r}.")
-        found, labels, name = model.column_dependence(), model.column_labels_, cls.value_name
+        found, labels, name = estimator.column_dependence(), estimator.column_labels_, cls.value_name
         order = in_order(found.to_numpy(), labels)
         if measure == "information":
-            found, name = (-np.expm1(-2.0 * model.mutual_information())) ** 0.5, "correlation with the same information"
+            information = estimator.mutual_information()
+            found, name = (-np.expm1(-2.0 * information)) ** 0.5, "correlation with the same information"
             found = found.fillna(1.0)  # of the diagonal
         return cls(dependence=found.iloc[order, order], labels=labels[order], value_name=name).plot(ax=ax)
 
@@ -125,8 +128,7 @@ class DependenceDisplay:
         """
         d = len(self.dependence)
         side = np.clip(1.2 + 0.22 * d, 2.6, 8.0) + _room(self.dependence.index)
-        self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, (side + 0.8, side))
-        self.figure_ = self.ax_.figure
+        self.ax_, self.figure_ = one_panel(self, ax, (side + 0.8, side))
         draw_cells(self.ax_, self.dependence.to_numpy(), (0, d, d, 0), plain(self.value_name), 0.03, **image_kwargs)
         if self.labels is not None:
             check_consistent_length(self.dependence, self.labels)
@@ -199,7 +201,8 @@ class SurprisalDisplay:
         ValueError
             If the estimator has no method `surprisal`.
         """
-        found = _checked(cls, estimator, "surprisal").surprisal(X)
+        check_method(cls, estimator, "surprisal", "CrossCat")
+        found = estimator.surprisal(X)
         names: Any = getattr(estimator, "feature_names_in_", None)
         table: Any = X
         if names is not None and is_table(table):
@@ -228,21 +231,13 @@ class SurprisalDisplay:
         rows = np.argsort(-largest, kind="stable")[:n_rows]
         self.excess_ = excess.iloc[rows]
         n, d = self.excess_.shape
-        size = np.clip(2.4 + 0.55 * d, 4.5, 12.0), np.clip(0.8 + 0.24 * n, 1.9, 11.0)
-        size = size[0], size[1] + _room(excess.columns)
-        self.ax_ = one_panel(f"{type(self).__name__}.plot", ax, size)
-        self.figure_ = self.ax_.figure
+        size = np.clip(2.4 + 0.55 * d, 4.5, 12.0), np.clip(0.8 + 0.24 * n, 1.9, 11.0) + _room(excess.columns)
+        self.ax_, self.figure_ = one_panel(self, ax, size)
         self.ax_.set_facecolor("0.88")
         end = image_kwargs.pop("vmax", _MOST_SURPRISAL)
-        draw_cells(
-            self.ax_,
-            self.excess_.to_numpy(),
-            (0, d, n, 0),
-            "excess surprisal (nats)",
-            0.02,
-            "max" if largest.max() > end else "neither",
-            **{"aspect": "auto", "vmax": end, **image_kwargs},
-        )
+        extend = "max" if largest.max() > end else "neither"
+        style = {"aspect": "auto", "vmax": end, **image_kwargs}
+        draw_cells(self.ax_, self.excess_.to_numpy(), (0, d, n, 0), "excess surprisal (nats)", 0.02, extend, **style)
         if self.values is not None and d <= _MOST_VALUES:
             check_consistent_length(self.surprisal, self.values)
             values = np.asarray(take_rows(self.values, rows), dtype=object)
@@ -254,18 +249,6 @@ class SurprisalDisplay:
         _name(self.ax_.set_yticks, self.excess_.index)
         _name(self.ax_.set_xticks, self.excess_.columns, rotation=90)
         return self
-
-
-def _checked(display: type, estimator: Any, method: str) -> Any:
-    """A fitted estimator with this method."""
-    pyplot(f"{display.__name__}.from_estimator")
-    if not hasattr(estimator, method):
-        raise ValueError(
-            f"{display.__name__} needs an estimator with a method {method}, such as CrossCat; "
-            f"{type(estimator).__name__} has none."
-        )
-    check_is_fitted(estimator)
-    return estimator
 
 
 def _name(set_ticks: Any, names: Any, **style: Any) -> None:
@@ -286,3 +269,148 @@ def _as_text(value: Any) -> str:
         return f"{value:.4g}"
     text = plain(value)
     return text if len(text) <= 9 else f"{text[:8]}\N{HORIZONTAL ELLIPSIS}"
+
+
+_LEAST_NAMED = 0.03  # minimum fraction of rows for which a cluster gets a label
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CoClusteringDisplay:
+    """Posterior probabilities that two rows are in the same cluster, with rows sorted by cluster.
+
+    Use :meth:`from_estimator` to create it. Blocks on the diagonal are clusters. Pale cells within a block and shaded
+    cells outside of blocks show uncertain assignments. All parameters are stored as attributes.
+
+    Parameters
+    ----------
+    similarity : ndarray of shape (n_rows, n_rows)
+        Probabilities, with rows and columns in the order of the plot.
+    labels : ndarray of shape (n_rows,)
+        Clusters of the rows in this order; rows of a cluster are adjacent.
+    rows : ndarray of shape (n_rows,), default=None
+        Indices of the rows in the data.
+
+    Attributes
+    ----------
+    ax_ : matplotlib axes
+    figure_ : matplotlib figure
+
+    Examples
+    --------
+    >>> from skmanifold import DPCategoricalMixture
+    >>> from skmanifold.datasets import make_categorical_mixture
+    >>> from skmanifold.inspection import CoClusteringDisplay
+    >>> X = make_categorical_mixture(500, 10, 3, weights=[0.5, 0.3, 0.2], random_state=0).data
+    >>> mixture = DPCategoricalMixture("categorical", random_state=0).fit(X)
+    >>> display = CoClusteringDisplay.from_estimator(mixture, X, max_rows=200)
+    >>> display.similarity.shape
+    (200, 200)
+    """
+
+    similarity: np.ndarray
+    labels: np.ndarray
+    rows: np.ndarray | None = None
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X: MatrixLike | None = None,
+        *,
+        labels: ArrayLike | None = None,
+        max_rows: int = 500,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Plot the co-clustering probabilities of a fitted estimator.
+
+        Rows are sorted by cluster, and within clusters by average linkage of the probabilities, so that similar rows
+        are adjacent.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            Fitted estimator with a method `co_clustering`, such as DPMixture. Other estimators raise an
+            error, because products of `predict_proba` are not this probability.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
+            Rows. None uses the rows of `fit` and the draws of their labels.
+        labels : array-like of shape (n_samples,), default=None
+            Clusters for the order of rows; None uses `predict` or ``labels_`` of the estimator.
+        max_rows : int, default=500
+            Maximum number of rows in the plot. If there are more, this number of evenly spaced rows is selected.
+        ax : matplotlib axes, default=None
+            Axes to draw on. None creates a new figure.
+
+        Returns
+        -------
+        display : CoClusteringDisplay
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no method `co_clustering`, or if X is None and no labels were kept.
+        """
+        check_method(cls, estimator, "co_clustering", "DPMixture")
+        if max_rows < 2:
+            raise ValueError(f"max_rows must be at least 2; got {max_rows}.")
+        given: Any = _drawn_labels(estimator).T if X is None else X
+        n_rows = np.shape(given)[0]
+        rows = np.unique(np.linspace(0, n_rows - 1, min(max_rows, n_rows)).astype(int))
+        shown = take_rows(given, rows)
+        similarity = co_clustering(apart(shown.T)) if X is None else estimator.co_clustering(shown)
+        if labels is not None:
+            labels = np.asarray(labels)
+            if labels.shape != (n_rows,):
+                raise ValueError(f"labels must have shape ({n_rows},), one per row; got {labels.shape}.")
+            clusters = labels[rows]
+        else:
+            clusters = estimator.labels_[rows] if X is None else estimator.predict(shown)
+        order = in_order(similarity, clusters)
+        return cls(similarity=similarity[np.ix_(order, order)], labels=clusters[order], rows=rows[order]).plot(ax=ax)
+
+    def plot(self, ax: Axes | None = None, **image_kwargs: Any) -> Self:
+        """Plot the probabilities.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Axes to draw on. None creates a new figure.
+        **image_kwargs
+            Keyword arguments of ``imshow`` of matplotlib.
+
+        Returns
+        -------
+        self : CoClusteringDisplay
+        """
+        check_consistent_length(self.similarity, self.labels)
+        self.ax_, self.figure_ = one_panel(self, ax, (5.2, 4.4))
+        n = len(self.labels)
+        draw_cells(self.ax_, self.similarity, (0, n, n, 0), "probability of the same cluster", 0.03, **image_kwargs)
+        labels = np.asarray(self.labels)
+        begins, ends = draw_squares(self.ax_, labels)
+        named = ends - begins >= _LEAST_NAMED * n
+        names = [plain(label) for label in labels[begins[named]]]
+        self.ax_.set_yticks((begins + ends)[named] / 2, names, fontsize=8, parse_math=False)
+        self.ax_.set_xticks([])
+        self.ax_.set_ylabel("cluster")
+        self.ax_.set_xlabel(f"{n} rows, sorted by cluster")
+        return self
+
+
+def _drawn_labels(estimator: Any) -> np.ndarray:
+    labels = estimator.posterior_.get("labels")
+    if labels is None or labels.shape[1] == 0:
+        raise ValueError("No draws of the labels of rows were kept: pass X.")
+    return estimator._drawn_partitions
+
+
+def in_order(similarity: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Order of rows, or columns, by label, and within a label by average linkage of the probabilities."""
+    order = []
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        if len(members) > 2:
+            apart = 1.0 - similarity[np.ix_(members, members)]
+            np.fill_diagonal(apart, 0.0)
+            members = members[leaves_list(linkage(squareform(np.clip(apart, 0.0, 1.0), checks=False), "average"))]
+        order.append(members)
+    return np.concatenate(order)

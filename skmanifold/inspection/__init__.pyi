@@ -1,0 +1,13 @@
+from ._calibration import CalibrationDisplay as CalibrationDisplay
+from ._class_words import ClassWords as ClassWords
+from ._class_words import class_words as class_words
+from ._heat_maps import CoClusteringDisplay as CoClusteringDisplay
+from ._heat_maps import DependenceDisplay as DependenceDisplay
+from ._heat_maps import SurprisalDisplay as SurprisalDisplay
+from ._mixture import MixtureDisplay as MixtureDisplay
+from ._numbers import CriteriaDisplay as CriteriaDisplay
+from ._numbers import DimensionPosteriorDisplay as DimensionPosteriorDisplay
+from ._numbers import MergesDisplay as MergesDisplay
+from ._sphere import SphereDisplay as SphereDisplay
+from ._topics import TopicDisplay as TopicDisplay
+from ._trace import TraceDisplay as TraceDisplay
