@@ -14,17 +14,10 @@ from ...utils._conditions import MOST_COUNTED, Array, Sizes
 from ...utils._threads import ONE, Workers, split_range
 from ...utils._typing import available_if
 from .._cells import NormalCells, TransformedCells
-from .._dense_rows import DenseRows, IncompleteRows
+from .._dense_rows import DenseRows
 from .._protocols import Arrays
 from .._statistics import OF_ROWS, occupied, selected
-from .base import (
-    LOG_2PI,
-    GaussianFamily,
-    GaussianParameters,
-    Posterior,
-    refuse_far_rows,
-    refuse_singular,
-)
+from .base import LOG_2PI, GaussianFamily, GaussianParameters, Posterior, refuse_far_rows, refuse_singular
 from .diagonal_kernels import (
     DiagonalComponents,
     DiagonalData,
@@ -39,7 +32,7 @@ from .diagonal_kernels import (
 )
 from .hyperparameters import NormalPrior, PriorNumbers, pooled
 from .kernels import add_diagonal_densities
-from .rounded_kernels import draw_in_cells
+from .rounded import draw_in_cells
 from .transforms import YeoJohnson
 
 _N_LOG_GAMMAS = 1 << 16  # in the table
@@ -111,7 +104,7 @@ class DiagonalFamily(GaussianFamily):
 
     def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
         """Draw variances, with the means integrated out, and then the means."""
-        self._check_proper(self._is_definite())
+        self._check_proper()
         data, sums = self._of_sums(statistics)
         means, precisions, _ = self._draw_all(data, sums, key, ONE)
         return self._parameters(means, 1.0 / precisions)
@@ -148,9 +141,9 @@ class DiagonalFamily(GaussianFamily):
         of_cells = sizes @ parameters.offsets - (missing * _cell_offsets(parameters)).sum()
         return float(of_cells - 0.5 * (parameters.factors * squares).sum())
 
-    def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> DiagonalFamily:
+    def clusters(self, rows: DenseRows | None = None) -> DiagonalFamily:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
-        self._check_proper(self._is_definite())
+        self._check_proper()
         rows = self._no_rows() if rows is None else self.transformed(rows)
         # Powers of two change no digit of the rows. Sums stay in the same units if rows are transformed again.
         scales = self.scales if hasattr(self, "data") else np.exp2(np.round(np.log2(self.prior.covariance) / 2.0))
@@ -170,7 +163,7 @@ class DiagonalFamily(GaussianFamily):
         return self._cells(NormalCells(attributes["components_"], self._rounded(attributes["covariances_"])))
 
     def add_log_densities(
-        self, rows: DenseRows | IncompleteRows, first: int, stop: int, parameters: GaussianParameters, out: np.ndarray
+        self, rows: DenseRows, first: int, stop: int, parameters: GaussianParameters, out: np.ndarray
     ) -> None:
         """Add the log densities of the observed cells of the rows `first` to `stop` given each component."""
         self._add_densities(rows.values, first, stop, parameters, out)
@@ -220,10 +213,11 @@ class DiagonalFamily(GaussianFamily):
             statistics = selected(statistics, occupied(statistics))
 
         def log_marginal(numbers: PriorNumbers) -> Any:
-            factor, degrees, mean_precision = numbers
-            changed = {"scatter": factor * scaled, **_filled(data, mean_precision, degrees)}
+            mean_precision = np.full(len(data.mean), numbers.mean_precision, np.float64)
+            degrees = np.full(len(data.scatter), numbers.degrees, np.float64)
             kernel = log_marginals_of_pools if self.is_separated else total_log_marginal
-            return kernel(data._replace(**changed), statistics)
+            changed = data._replace(mean_precision=mean_precision, scatter=numbers.factor * scaled, degrees=degrees)
+            return kernel(changed, statistics)
 
         return log_marginal
 
@@ -299,10 +293,7 @@ class DiagonalFamily(GaussianFamily):
     def drawn_attributes(self, components: DiagonalComponents) -> dict[str, np.ndarray]:
         """Drawn means and variances, (K, d), of transformed columns."""
         means, precisions, _ = components
-        return {
-            "components_": self.origin + self.scales * means,
-            "covariances_": self.scales**2 / precisions,
-        }
+        return {"components_": self.origin + self.scales * means, "covariances_": self.scales**2 / precisions}
 
     def _values(self, statistics: Any = None) -> np.ndarray:
         return self.origin + self.scales * super()._values(statistics)
@@ -334,7 +325,7 @@ class DiagonalFamily(GaussianFamily):
             groups.reshape(-1).astype(np.int64),
         )
 
-    def _bound(self, rows: DenseRows | IncompleteRows) -> DiagonalFamily:
+    def _bound(self, rows: DenseRows) -> DiagonalFamily:
         bound = copy(self)
         bound.rows, bound.n_rows, bound.log_base = rows, rows.n_rows, rows.log_base
         bound.cells_of_task = _CELLS_OF_TASK // max(1, self.n_features)
@@ -454,11 +445,3 @@ class DiagonalFamily(GaussianFamily):
 def _cell_offsets(parameters: GaussianParameters) -> np.ndarray:
     """Log densities of the features at their means, (K, d)."""
     return -0.5 * (np.log(parameters.covariances) + LOG_2PI)
-
-
-def _filled(data: DiagonalData, mean_precision: Any, degrees: Any) -> dict[str, np.ndarray]:
-    """Numbers of a prior, of all columns or of each, as the kernels read them."""
-    return {
-        "mean_precision": np.full(len(data.mean), mean_precision, np.float64),
-        "degrees": np.full(len(data.scatter), degrees, np.float64),
-    }

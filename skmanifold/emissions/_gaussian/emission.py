@@ -22,9 +22,8 @@ from .._rounding import cell_width, within_cells
 from .base import GaussianFamily
 from .dependent_columns import warn_of_dependent_columns
 from .diagonal import DiagonalFamily
-from .full import FullFamily
+from .full import FullFamily, ProportionalFamily
 from .hyperparameters import NormalPrior
-from .proportional import ProportionalFamily
 from .tied import TiedFamily
 from .transforms import YeoJohnson, transform_of_rows
 

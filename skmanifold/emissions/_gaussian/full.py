@@ -1,11 +1,14 @@
-"""Gaussian family with a full covariance matrix for each component, and its kernels."""
+"""Gaussian families with a full covariance matrix for each component, also multiples of one matrix, and their kernels.
+
+Proportional covariances are for mixtures with a given number of components.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from copy import copy
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -18,10 +21,11 @@ from ...utils._njit import njit, njit_part
 from ...utils._threads import Workers, split_range
 from .. import kernels
 from .._bound_rows import StartEffort
+from .._protocols import Arrays
 from .._statistics import OF_ROWS, move_entry, occupied
 from . import matrix_kernels
-from .base import GaussianParameters, MatrixData
-from .hyperparameters import MatrixMoments, PriorNumbers, pooled
+from .base import GaussianParameters, MatrixData, refuse_singular
+from .hyperparameters import MatrixMoments, NormalPrior, PriorNumbers, pooled
 from .kernels import FULL_LANES, add_full_densities, add_products, add_squares_of_rows, load_columns, order_by_label
 from .matrices import MatrixFamily, symmetric
 from .missing_kernels import row_of
@@ -269,6 +273,9 @@ _MANY_COLUMNS = 32  # distances between rows say little then
 _N_PASSES = 40
 _ROWS_AT_ONCE = 1 << 12
 _PRIOR_ROWS = 1.0  # with the mean of all rows, in each cluster
+_ROWS_OF_SHAPE = 0.1  # to which the prior of proportional covariances is equivalent, in each component
+_TOLERANCE = 1e-4  # of the logarithms of volumes; the error of the density is of the order of its square
+_MOST_STEPS = 100
 
 
 class FullSums(NamedTuple):
@@ -399,3 +406,51 @@ def tied_labels(rows: np.ndarray, labels: np.ndarray, n_clusters: int, scatter: 
             sizes += shares.sum(axis=0)
             sums += shares.T @ gaps[start:stop]
     return found
+
+
+class ProportionalFamily(FullFamily):
+    """Gaussian family with the covariance matrix ``volume * matrix`` of each component.
+
+    There is no conjugate prior: the mode maximises the density of `FullFamily` among such covariances.
+    """
+
+    draw = clusters = False  # type: ignore[assignment]
+
+    def n_parameters(self) -> int:
+        """Number of free parameters: means, volumes, and the matrix, whose determinant is 1."""
+        K, d = self.n_components, self.n_features
+        return K * d + K + d * (d + 1) // 2 - 1
+
+    def mode(self, statistics: Arrays) -> GaussianParameters:
+        """The mode of precisions and their products with the means, among proportional covariances.
+
+        Volumes given the matrix and the matrix given the volumes are computed in turn (Celeux and Govaert, 1995).
+        """
+        (data, sums), (K, d) = self._of_sums(statistics), statistics[1].shape
+        self._precisions(statistics[0])
+        means, scatters, degrees = np.empty((K, d)), np.empty((K, d, d)), np.empty(K)
+        matrix_kernels.fill_posteriors(data, sums, np.arange(K), 0, K, np.empty(K), means, scatters, degrees)
+        sizes = degrees - self._least_degrees - 1.0
+        traces = np.einsum("kaa->k", scatters)
+        if not (sizes.min() > 0.0 and traces.min() > 0.0):
+            refuse_singular(f"The covariance of component {np.minimum(sizes, traces).argmin()}")
+        volumes = traces / (d * sizes)
+        for _ in range(_MOST_STEPS):
+            matrix, before = np.einsum("kab,k->ab", scatters, 1.0 / volumes), volumes
+            sign, log_det = np.linalg.slogdet(matrix)
+            if not sign > 0.0:
+                refuse_singular("The covariance of all components")
+            matrix /= np.exp(log_det / d)
+            volumes = np.einsum("kab,ab->k", scatters, np.linalg.inv(matrix)) / (d * sizes)
+            if np.abs(np.log(volumes / before)).max() < _TOLERANCE:
+                break
+        return self._parameters(means, volumes[:, np.newaxis, np.newaxis] * matrix)
+
+    def _learned_prior(self, sums: Any, free: Any, reference: np.ndarray, is_rough: bool) -> NormalPrior:
+        """The prior whose covariances are those within components, with the weight of a tenth of a row each."""
+        if is_rough:
+            return super()._learned_prior(sums, free, reference, is_rough)
+        if "covariance" not in free:
+            return self.prior
+        degrees = self._least_degrees + 1.0 + _ROWS_OF_SHAPE if "degrees" in free else self.prior.degrees
+        return self.prior._replace(covariance=_ROWS_OF_SHAPE * reference, degrees=degrees)

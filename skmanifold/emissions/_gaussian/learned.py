@@ -42,14 +42,11 @@ class LearnsNumbers(RoundsColumns):
     @property
     def is_proper(self) -> bool:
         """Whether the prior is proper."""
-        return self._has_proper_numbers() and self._is_definite()
-
-    def _has_proper_numbers(self) -> bool:
         are_proper = (self.prior.mean_precision > 0.0) & (self.prior.degrees > self._least_degrees - 2.0)
-        return bool(np.all(are_proper))
+        return bool(np.all(are_proper)) and self._is_definite()
 
-    def _check_proper(self, is_definite: bool) -> None:
-        if not (is_definite and self._has_proper_numbers()):
+    def _check_proper(self) -> None:
+        if not self.is_proper:
             raise ValueError(
                 "Draws of Gaussian components need a proper prior: mean_precision_prior above 0, "
                 f"degrees_of_freedom_prior above {self._least_degrees - 2.0:g} and a positive definite "
@@ -59,11 +56,8 @@ class LearnsNumbers(RoundsColumns):
     def with_learned_prior(self, statistics: Any, free: Any) -> Any:
         """These rows with the most probable prior given a partition."""
         reference = self._within(statistics) if "covariance" in free else self.prior.covariance
-        return self._with_best_prior(self.log_marginal_of(statistics, reference), free, reference)
-
-    def _with_best_prior(self, log_marginal: Callable[[PriorNumbers], float], free: Any, reference: np.ndarray) -> Any:
-        """These rows with the prior whose numbers are the most probable; its scatter is a multiple of the reference."""
-        return self.with_prior(self._prior_of(self._free_numbers(free).best(log_marginal), reference))
+        numbers = self._free_numbers(free).best(self.log_marginal_of(statistics, reference))
+        return self.with_prior(self._prior_of(numbers, reference))
 
     def _free_numbers(self, free: Any) -> FreeNumbers:
         given = PriorNumbers(1.0, self.prior.degrees, self.prior.mean_precision)

@@ -12,7 +12,8 @@ from ...numerics.simd import ROW_LANES
 from ...utils._njit import njit, njit_part
 from ...utils._threads import Workers
 from .. import kernels
-from .._statistics import OF_ROWS, move_entry, occupied, without_rows
+from .._linear_kernels import merge_labels
+from .._statistics import OF_ROWS, occupied, without_rows
 from . import matrix_kernels
 from .base import GaussianParameters, IncompleteComponents, MatrixComponents, MatrixData
 from .full import FullSums
@@ -58,11 +59,7 @@ def _count_row(data, statistics, row, label, sign):
         total[a] += sign * (x[a] - origin[a])
 
 
-@kernels.merge_labels.of(TiedData)
-@njit_part
-def _merge_labels(data, statistics, kept, gone):
-    move_entry(statistics.sizes, kept, gone)
-    move_entry(statistics.sums, kept, gone)
+kernels.merge_labels.of(TiedData)(merge_labels)
 
 
 @kernels.fill_scores.of(TiedData)
@@ -224,9 +221,7 @@ class TiedFamily(MatrixFamily):
 
     def with_learned_prior(self, statistics: TiedSums, free: Any) -> TiedFamily:
         """These rows with the most probable prior of the means given a partition."""
-        of_means = {"mean_precision"}.intersection(free)
-        log_marginal = self.log_marginal_of(statistics, self.prior.covariance)
-        return self._with_best_prior(log_marginal, of_means, self.prior.covariance)
+        return super().with_learned_prior(statistics, {"mean_precision"}.intersection(free))
 
     def log_marginal_of(self, statistics: TiedSums, reference: np.ndarray) -> Callable[[PriorNumbers], float]:
         """The log marginal density of the rows as a function of the precision of means."""
