@@ -166,10 +166,8 @@ class GaussianFamily(LearnsNumbers):
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
         super().check_parameters(parameters)
         K, d = self.n_components, self.n_features
-        of_covariances = (self._n_matrices(K), d, d) if self.has_matrices else (K, d)
-        Array("float64", " ".join(map(str, of_covariances)))(
-            parameters.covariances, "covariances of the parameters", {}
-        )
+        shape = " ".join(map(str, (self._n_matrices(K), d, d) if self.has_matrices else (K, d)))
+        Array("float64", shape)(parameters.covariances, "covariances of the parameters", {})
 
     def seed_weighted_labels(self, rows: DenseRows, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
         """Initial labels by k-means, with features scaled to equal ranges."""

@@ -379,8 +379,8 @@ class DiagonalFamily(GaussianFamily):
         other.n_features, other.origin, other._last_given = len(columns), self.origin[columns], None
         other.prior = self.prior.of_columns(columns)
         if self.transform is not None:
-            transform = self.transform.take(columns)
-            other.transform = None if (transform.powers == 1.0).all() else transform
+            taken = self.transform.take(columns)
+            other.transform = None if (taken.powers == 1.0).all() else taken
         if self.resolution is not None:
             other.resolution = self.resolution[columns]
         if hasattr(self, "log_ranges"):
@@ -394,14 +394,11 @@ class DiagonalFamily(GaussianFamily):
         other.scales, other.rows = self.scales[columns], self.rows.of_columns(columns)
         other.cells_of_task = _CELLS_OF_TASK // max(1, len(columns))
         if self._bounds is not None:
-            lows, highs, first = (np.take(each, columns, axis=1) for each in self._bounds)
-            other._bounds = lows, highs, first
+            other._bounds = tuple(np.take(each, columns, axis=1) for each in self._bounds)
         has_own = self.data.rows is not self.rows.values  # numbers within cells
         other.data = other._data(np.take(self.data.rows, columns, axis=1) if has_own else other.rows.values)
-        if other.transform is None:
-            other.log_base = None
-        else:
-            other.log_base = other.transform.log_derivatives(other._inverse(other._values()))
+        transform = other.transform
+        other.log_base = None if transform is None else transform.log_derivatives(other._inverse(other._values()))
         other.rows = other.rows._replace(log_base=other.log_base)
         return other
 
@@ -418,16 +415,13 @@ class DiagonalFamily(GaussianFamily):
     @available_if(lambda family: len(family.prior.covariance) == family.n_features)
     def log_marginals_of_columns(self, statistics: DiagonalSums) -> np.ndarray:
         """Log densities of the observed cells of each column given the labels of the rows."""
-        return log_marginals_of_pools(self.data, statistics) + self._base_of_columns()
-
-    def _base_of_columns(self) -> np.ndarray:
-        """Sums of the log derivatives of transforms over the rows, by column."""
+        of_columns = log_marginals_of_pools(self.data, statistics)
         if self.transform is None:
-            return np.zeros(self.n_features)
+            return of_columns
         if self._last_base is None or self._last_base[0] is not self.rows:
             of_rows = self.transform.log_derivatives_of_columns(self._inverse(self._values()))
             self._last_base = self.rows, of_rows
-        return self._last_base[1]
+        return of_columns + self._last_base[1]
 
     def with_learned_prior(self, statistics: DiagonalSums, free: Any) -> Any:
         """These rows with the most probable prior, or that of each column, given a partition."""
@@ -436,9 +430,8 @@ class DiagonalFamily(GaussianFamily):
         priors = []
         for j in range(self.n_features):
             column = self.of_columns(np.array([j]))
-            priors.append(
-                column._with_numbers(column.prior.shared()).with_learned_prior(statistics.of_column(j), free).prior
-            )
+            shared = column._with_numbers(column.prior.shared())
+            priors.append(shared.with_learned_prior(statistics.of_column(j), free).prior)
         return self.with_prior(NormalPrior._make(map(np.hstack, zip(*priors, strict=True))))
 
 

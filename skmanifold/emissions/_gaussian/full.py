@@ -195,13 +195,6 @@ def _constant_of(data, n, log_det):
 
 
 @njit(cache=True, nogil=True)
-def _log_density(data, n, constant, square):
-    """Log predictive density given n rows of a row with this squared length."""
-    share = (data.mean_precision + n) / (data.mean_precision + n + 1.0)
-    return constant - 0.5 * (data.degrees + n + 1.0) * math.log1p(share * square)
-
-
-@njit(cache=True, nogil=True)
 def _log_marginal_of(data, n, log_det):
     """Log marginal density of n rows whose scatter has this log determinant."""
     d, degrees = len(data.mean), data.degrees
@@ -210,14 +203,6 @@ def _log_marginal_of(data, n, log_det):
     for j in range(d):
         result += log_rising_of_real(0.5 * (degrees - j), 0.5 * n)
     return result
-
-
-@njit(cache=True, nogil=True)
-def _square_of(data, statistics, row, mean, root, gaps):
-    x, origin = row_of(data, statistics, row), data.origin
-    for a in range(len(x)):
-        gaps[a] = (x[a] - origin[a]) - mean[a]
-    return squared_length(root, gaps)
 
 
 @kernels.refresh_posterior.of(FullData)
@@ -231,10 +216,15 @@ def _refresh_posterior(data, statistics, posterior, label):
 @kernels.add_predictive.of(FullData)
 @njit_part
 def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
+    x, origin, gaps = row_of(data, statistics, row), data.origin, posterior.gaps
     for c in range(n_labels):
         label = labels[c]
-        square = _square_of(data, statistics, row, posterior.means[label], posterior.roots[label], posterior.gaps)
-        out[c] += _log_density(data, statistics.sizes[label], posterior.constants[label], square)
+        n, mean = statistics.sizes[label], posterior.means[label]
+        for a in range(len(x)):
+            gaps[a] = (x[a] - origin[a]) - mean[a]
+        share = (data.mean_precision + n) / (data.mean_precision + n + 1.0)
+        of_square = math.log1p(share * squared_length(posterior.roots[label], gaps))
+        out[c] += posterior.constants[label] - 0.5 * (data.degrees + n + 1.0) * of_square
 
 
 @kernels.log_bayes_factor.of(FullData)

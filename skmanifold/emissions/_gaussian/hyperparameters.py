@@ -180,10 +180,8 @@ class Hyperprior(NamedTuple):
     @classmethod
     def of_mean(cls, shape: np.ndarray, free: Any) -> Hyperprior:
         """The hyperprior with this mean of the shape."""
-        return cls(
-            np.linalg.inv(shape) if shape.ndim == 2 else 1.0 / shape,
-            tuple(name for name in free if name in (*_NAMES, _POWERS)),
-        )
+        known = tuple(name for name in free if name in (*_NAMES, _POWERS))
+        return cls(np.linalg.inv(shape) if shape.ndim == 2 else 1.0 / shape, known)
 
     @property
     def draws_shape(self) -> bool:

@@ -36,7 +36,6 @@ class LearnsNumbers(RoundsColumns):
     total_precision: Callable[..., np.ndarray]
     _drawn_in_cells: Callable[..., dict[str, np.ndarray]]  # parts of statistics, with other numbers within cells
     _least_excess = 1.1  # of degrees of freedom over the least, with which components without rows have a mode
-    has_matrices = True  # whether covariances are matrices
     prior: Saved[NormalPrior]
 
     @property
@@ -77,10 +76,9 @@ class LearnsNumbers(RoundsColumns):
 
     def _learned_prior(self, sums: Any, free: Any, reference: np.ndarray, is_rough: bool) -> NormalPrior:
         """The prior given a partition, whose scatter is a multiple of the reference."""
-        numbers = self._free_numbers(free)
-        if is_rough:
-            return self._prior_of(numbers.usual(self._least_excess), reference)
-        return self._prior_of(numbers.best(self.log_marginal_of(sums, reference), self._least_excess), reference)
+        numbers, least = self._free_numbers(free), self._least_excess
+        found = numbers.usual(least) if is_rough else numbers.best(self.log_marginal_of(sums, reference), least)
+        return self._prior_of(found, reference)
 
     def _varying(self, reference: np.ndarray, statistics: Arrays) -> np.ndarray:
         """A reference in which columns that are constant in all rows have the variances of the prior."""

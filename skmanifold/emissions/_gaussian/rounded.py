@@ -33,7 +33,7 @@ class RoundsColumns(TransformsColumns):
     _parameters: Callable[..., Any]  # with means relative to the origin, and covariances
     # Widths of the cells to which numbers were rounded, zero for exact columns; None if all are exact
     resolution: Saved[Annotated[np.ndarray, Array("float64", "n_dimensions", low=0)] | None]
-    _bounds: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # of cells of rows, and first numbers within them
+    _bounds: tuple[np.ndarray, ...] | None = None  # of cells of rows, and first numbers within them
 
     @property
     def unrounded(self) -> Any:
@@ -68,15 +68,13 @@ class RoundsColumns(TransformsColumns):
         if self.resolution is None:
             return None
         X = self._inverse(values)
-        first = within_cells(X, self.resolution)
-        return *self._ends_of_cells(X), first if self.transform is None else self.transform.forward(first)
+        return *self._ends_of_cells(X), self._forward(within_cells(X, self.resolution))
 
     def _ends_of_cells(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bounds, transformed, of the cells of rows, which are not."""
         assert self.resolution is not None
         half = 0.5 * self.resolution
-        ends = X - half, X + half
-        return ends if self.transform is None else (self.transform.forward(ends[0]), self.transform.forward(ends[1]))
+        return self._forward(X - half), self._forward(X + half)
 
     @property
     def _first_values(self) -> np.ndarray:
@@ -114,8 +112,7 @@ class RoundsColumns(TransformsColumns):
         zeros, units = self._units_of_columns(np.arange(self.n_features))
         lows, highs = (family._inverse(zeros + units * ends[rows]) for ends in family._bounds[:2])
         X = lows + np.random.default_rng(int(key)).random(lows.shape) * (highs - lows)
-        drawn = (X if family.transform is None else family.transform.forward(X)) - zeros
-        values[rows] = np.where(is_rounded, drawn / units, values[rows])
+        values[rows] = np.where(is_rounded, (family._forward(X) - zeros) / units, values[rows])
         return statistics._replace(values=values)
 
     def exact(self, statistics: Any) -> Any:
@@ -127,8 +124,7 @@ class RoundsColumns(TransformsColumns):
 
     def of_rounded(self, parameters: Any) -> Any:
         """Parameters of the distributions of rounded numbers, given those of the numbers within their cells."""
-        covariances = self._rounded(parameters.covariances)
-        return self._parameters(parameters.means - self.origin, covariances)
+        return self._parameters(parameters.means - self.origin, self._rounded(parameters.covariances))
 
     def _rounded(self, covariances: np.ndarray) -> np.ndarray:
         """Covariances of rounded numbers, given those of the numbers within their cells."""
