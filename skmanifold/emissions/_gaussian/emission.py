@@ -43,14 +43,6 @@ def location_and_covariance(X: np.ndarray, weights: np.ndarray, full: bool) -> t
     seen = ~np.isnan(X)
     totals = weights @ seen
     mean = np.einsum("i,ij->j", weights, np.where(seen, X, 0.0)) / totals
-    scatter = _scatter(X, mean, weights, full)
-    # The totals less one, but not less than half: weights may be fractions.
-    degrees = np.where(totals > 0.0, np.maximum(totals - 1.0, totals / 2.0), np.inf)
-    return mean, scatter / (np.sqrt(np.outer(degrees, degrees)) if full else degrees)
-
-
-def _scatter(X: np.ndarray, mean: np.ndarray, weights: np.ndarray, full: bool) -> np.ndarray:
-    """Weighted sum of products, or squares, about the mean; missing cells are at the mean."""
     scatter = np.zeros((X.shape[1], X.shape[1]) if full else X.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
         for start, stop in split_range(len(X), BLOCK_ROWS):
@@ -60,7 +52,9 @@ def _scatter(X: np.ndarray, mean: np.ndarray, weights: np.ndarray, full: bool) -
             scatter += weighted.T @ gaps if full else np.einsum("ij,ij->j", weighted, gaps)
     if not np.all(np.abs(scatter) < _MOST_SCATTER):
         raise ValueError("X has values whose squares are too large for float64: scale it.")
-    return (scatter + scatter.T) / 2.0 if full else scatter
+    # The totals less one, but not less than half: weights may be fractions.
+    degrees = np.where(totals > 0.0, np.maximum(totals - 1.0, totals / 2.0), np.inf)
+    return mean, (scatter + scatter.T) / 2.0 / np.sqrt(np.outer(degrees, degrees)) if full else scatter / degrees
 
 
 _RIDGE = 0.01  # share of the features' variances added to the default prior: features may be linearly dependent

@@ -15,7 +15,7 @@ from scipy.linalg import solve_triangular
 
 from ...numerics.linalg import add_outer, fill_upper_root, squared_length, subtract_outer
 from ...numerics.simd import ENTRIES
-from ...numerics.special import log_rising_of_real
+from ...numerics.special import copy_to, log_rising_of_real
 from ...utils._conditions import MOST_COUNTED, Array
 from ...utils._njit import njit, njit_part
 from ...utils._threads import Workers, split_range
@@ -96,10 +96,8 @@ def fill_posterior(data, statistics, label, mean, scatter):
     if n > 0:
         fill_from_sums(data, n, statistics.sums[label], statistics.products[label], mean, scatter)
         return n
-    for a in range(len(mean)):
-        mean[a] = data.mean[a]
-        for b in range(len(mean)):
-            scatter[a, b] = data.covariance[a, b]
+    copy_to(mean, data.mean)
+    copy_to(scatter, data.covariance)
     return n
 
 

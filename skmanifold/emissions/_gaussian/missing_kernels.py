@@ -118,8 +118,7 @@ def fill_gaps(cells, X, row, mean, f):
     columns, root, d = cells.columns[f], cells.roots[f], len(mean)
     seen, missing, n_missing = cells.seen, cells.missing, cells.n_missing[0]
     noise, gaps, image = cells.noise, cells.gaps, cells.image
-    for j in range(d):
-        image[j] = 0.0
+    image[:] = 0.0
     for i in range(d - n_missing):
         a = seen[i]
         gap = X[row, a] - mean[a]

@@ -16,9 +16,9 @@ from .._linear_kernels import merge_labels
 from .._statistics import OF_ROWS, occupied, without_rows
 from . import matrix_kernels
 from .base import GaussianParameters, IncompleteComponents, MatrixComponents, MatrixData
-from .full import FullSums
+from .full import FullSums, add_by_label
 from .hyperparameters import NormalPrior, PriorNumbers, pooled
-from .kernels import add_products, add_tied_densities, fill_image, fill_images_of_rows, fill_tied_squares, load_columns
+from .kernels import add_tied_densities, fill_image, fill_images_of_rows, fill_tied_squares, load_columns
 from .learned import LearnsNumbers
 from .matrices import MatrixFamily, symmetric
 from .matrix_kernels import fill_draws
@@ -123,17 +123,6 @@ def _use_row(data, statistics, posterior, row):
     posterior.last[0] = row
 
 
-@njit(cache=True, nogil=True)
-def _log_density(data, n, total, image, offset):
-    """Log predictive density of a row with this image, given n rows whose images have this sum."""
-    precision, d = data.mean_precision + n, len(image)
-    spread, square = 1.0 + 1.0 / precision, 0.0
-    for a in range(d):
-        gap = image[a] - total[a] / precision
-        square += gap * gap
-    return offset - 0.5 * d * math.log(spread) - 0.5 * square / spread
-
-
 @kernels.refresh_posterior.of(TiedData)
 @njit_part
 def _refresh_posterior(data, statistics, posterior, label):
@@ -147,9 +136,14 @@ def _refresh_posterior(data, statistics, posterior, label):
 @njit_part
 def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
     _use_row(data, statistics, posterior, row)
+    image, d = posterior.image, len(posterior.image)
     for c in range(n_labels):
-        n = statistics.sizes[labels[c]]
-        out[c] += _log_density(data, n, posterior.sums[labels[c]], posterior.image, posterior.offset)
+        total, precision = posterior.sums[labels[c]], data.mean_precision + statistics.sizes[labels[c]]
+        spread, square = 1.0 + 1.0 / precision, 0.0
+        for a in range(d):
+            gap = image[a] - total[a] / precision
+            square += gap * gap
+        out[c] += posterior.offset - 0.5 * d * math.log(spread) - 0.5 * square / spread
 
 
 @kernels.log_bayes_factor.of(TiedData)
@@ -276,9 +270,8 @@ class TiedFamily(MatrixFamily):
         return 500 + 10 * self.n_features
 
     def _products_of(self, rows: np.ndarray, chosen: np.ndarray | None = None) -> np.ndarray:
-        """Sum of products of rows about the origin, (d, d): the lower triangle."""
-        d = self.n_features
-        order, products = np.arange(len(rows)) if chosen is None else chosen, np.zeros((d, d))
-        shared = np.ones(len(order)), self.origin, (np.zeros((4, d)), np.empty(4))
-        add_products(rows, 0, order, 0, len(order), *shared, np.zeros(d), products)
+        """Sum of products of rows about the origin, (1, d, d): the lower triangle."""
+        d, order = self.n_features, np.arange(len(rows)) if chosen is None else chosen
+        sums, products = np.zeros((1, d)), np.zeros((1, d, d))
+        add_by_label(0, 1, rows, order, np.array([0, len(order)]), self.origin, sums, products)
         return products
