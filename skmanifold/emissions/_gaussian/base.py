@@ -235,8 +235,7 @@ class GaussianFamily(LearnsNumbers):
         assert self.word_vectors is not None
         assert self.word_weights is not None
         labels, present = np.zeros(len(self.word_vectors), np.int64), np.flatnonzero(self.word_weights)
-        of_rows = self.word_vectors[present], self.n_components, key, self.word_weights[present]
-        labels[present] = cluster_rows(*of_rows)
+        labels[present] = cluster_rows(self.word_vectors[present], self.n_components, key, self.word_weights[present])
         return labels
 
     def attributes(self, parameters: GaussianParameters) -> dict[str, np.ndarray]:

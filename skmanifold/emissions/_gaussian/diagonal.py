@@ -78,7 +78,7 @@ class DiagonalFamily(GaussianFamily):
     have `DiagonalSums`, in units of scales near the prior standard deviations, which stay when the prior is learned.
     """
 
-    has_matrices, _least_degrees = False, 2.0
+    has_matrices, _least_degrees, _n_of_rows = False, 2.0, 1
     scales = np.ones(1)  # with clusters (d,)
 
     @property
@@ -334,10 +334,6 @@ class DiagonalFamily(GaussianFamily):
             bounds = self._bounds_of(self.origin + self.scales * rows.values)
             bound._bounds = tuple((each - self.origin) / self.scales for each in bounds)
         return bound
-
-    def _data_again(self) -> DiagonalData:
-        """The same rows with the numbers of the prior."""
-        return self._data(self.data.rows)
 
     def _data(self, values: np.ndarray) -> DiagonalData:
         """Rows, relative to the origin and in units of scales, and the prior, as the kernels read them."""

@@ -398,7 +398,7 @@ class Gaussian(WeighableEmission):
             prior_covariance = self._given_covariance(given[0], d)
         else:
             seen = X if weights.all() else X[weights > 0.0]
-            prior_covariance = self._default_covariance_prior(seen, covariance, n_components, what)
+            prior_covariance = self._default_covariance(seen, covariance, n_components, what)
         mean = location
         if self.mean_prior is not None:
             mean = check_array(self.mean_prior, dtype=np.float64, ensure_2d=False, input_name="mean_prior")
@@ -442,9 +442,7 @@ class Gaussian(WeighableEmission):
         spread = within_cells(X, np.array([cell_width(column) for column in X.T]))
         return transform_of_rows(self.family_type(), X, spread, weights, n_components)
 
-    def _default_covariance_prior(
-        self, X: np.ndarray, covariance: np.ndarray, n_components: int, what: str
-    ) -> np.ndarray:
+    def _default_covariance(self, X: np.ndarray, covariance: np.ndarray, n_components: int, what: str) -> np.ndarray:
         """The covariance of the rows with the ridge; a constant column has the mean variance of the others."""
         full = covariance.ndim == 2
         squares = np.diag(covariance) if full else covariance

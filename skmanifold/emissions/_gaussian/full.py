@@ -309,7 +309,7 @@ class FullFamily(MatrixFamily):
     def start_effort(self) -> StartEffort:
         """With many columns, more rows but fewer rounds: few rows do not tell clusters apart."""
         usual = StartEffort()
-        is_large = self._has_many_columns and self.n_rows > usual.most_rows
+        is_large = self.n_features >= _MANY_COLUMNS and self.n_rows > usual.most_rows
         return StartEffort(100_000, (), 1, 0.25) if is_large else usual
 
     def _within(self, statistics: FullSums) -> np.ndarray:
@@ -347,14 +347,10 @@ class FullFamily(MatrixFamily):
         of_labels = np.zeros((capacity, d)), np.zeros((capacity, d, d)), np.zeros(capacity), np.zeros(capacity)
         return FullPosterior(*of_labels, np.empty((d, d)), np.empty(d))
 
-    @property
-    def _has_many_columns(self) -> bool:
-        return self.n_features >= _MANY_COLUMNS
-
     def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels by k-means; with many columns, of clusters with one covariance that EM finds from there."""
         labels = super().spread_labels(n_clusters, key)
-        if n_clusters == 1 or not self._has_many_columns:
+        if n_clusters == 1 or self.n_features < _MANY_COLUMNS:
             return labels
         d, prior = self.n_features, self.prior
         scatter = (d + 2.0) / max(prior.degrees - d - 1.0, 0.5) * prior.covariance  # as of d + 2 rows

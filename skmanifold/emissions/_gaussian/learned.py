@@ -32,7 +32,8 @@ class LearnsNumbers(RoundsColumns):
     _within: Callable[..., np.ndarray]  # covariance, or variances, within the clusters of a partition
     _is_definite: Callable[[], bool]  # whether the covariance of the prior is
     _of_sums: Callable[..., tuple[Any, Any]]  # the prior and statistics as they are for clusters, without rows
-    _data_again: Callable[[], Any]
+    _data: Callable[..., Any]  # rows and the prior, as the kernels read them
+    _n_of_rows: int  # arguments of `_data`, which are the first fields of the data
     total_precision: Callable[..., np.ndarray]
     _drawn_in_cells: Callable[..., dict[str, np.ndarray]]  # parts of statistics, with other numbers within cells
     _least_excess = 1.1  # of degrees of freedom over the least, with which components without rows have a mode
@@ -181,5 +182,5 @@ class LearnsNumbers(RoundsColumns):
         other = copy(self)
         other.prior = prior
         if hasattr(self, "data"):
-            other.data = other._data_again()
+            other.data = other._data(*self.data[: self._n_of_rows])
         return other

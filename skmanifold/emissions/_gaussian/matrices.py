@@ -31,7 +31,7 @@ from .base import (
 )
 from .kernels import fill_images
 from .matrix_kernels import factor_covariances, fill_draws, fill_modes, fill_posteriors, total_log_marginal
-from .missing_kernels import add_expected_products, draw_cells, fill_columns_and_precisions, fill_observed_squares
+from .missing_kernels import add_expected_sums, draw_cells, fill_columns_and_precisions, fill_observed_squares
 from .rounded import draw_in_dependent_cells, fill_tangents
 
 COST_OF_TASK = 2_000_000  # multiplications, about a millisecond
@@ -49,6 +49,7 @@ class MatrixFamily(GaussianFamily):
 
     _ranks: np.ndarray  # of the patterns of all rows
     _far = 84.0  # see `MatrixData`
+    _n_of_rows = 3
     data_type: ClassVar[Any]
     _prepared: Callable[..., np.ndarray]  # what the scores of rows need of parameters
     sums_type: ClassVar[Any]
@@ -144,7 +145,7 @@ class MatrixFamily(GaussianFamily):
             of_complete = DenseRows(rows.values[complete]), 0, len(complete), own[complete - start]
             self._add_shared(*of_complete, *of_block)
             of_rows = rows.values, incomplete, incomplete - start, rows.patterns, own
-            add_expected_products(*of_rows, *of_components, self.origin, *of_block)
+            add_expected_sums(*of_rows, *of_components, self.origin, *of_block)
 
         return self._sum_each_block(first, stop, first_block, shares, add)
 
@@ -274,10 +275,6 @@ class MatrixFamily(GaussianFamily):
         tasks = split_range(self.n_rows, _ROWS_DRAWN)
         workers.run(draw_in_dependent_cells, [(*task, *shared) for task in tasks])
         return {"values": values, "completed": completed}
-
-    def _data_again(self) -> MatrixData:
-        """The same rows with the numbers of the prior."""
-        return self._data(*self.data[:3])
 
     def _data(self, values: np.ndarray, place: np.ndarray, patterns: np.ndarray) -> MatrixData:
         """Rows and the prior, as the kernels read them."""

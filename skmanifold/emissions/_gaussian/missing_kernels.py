@@ -275,9 +275,7 @@ def draw_cells(X, chosen, places, patterns, labels, first_row, key, means, colum
 
 
 @njit(cache=True, nogil=True)
-def add_expected_products(
-    X, chosen, places, patterns, shares, means, columns, precisions, origin, sizes, sums, products
-):
+def add_expected_sums(X, chosen, places, patterns, shares, means, columns, precisions, origin, sizes, sums, products):
     """Add `chosen` rows minus the origin to expected sizes, sums and products, (G, d, d), by `shares`, (n_shares, K).
 
     Missing cells have conditional means; products also contain their conditional covariances. `places` are rows of
