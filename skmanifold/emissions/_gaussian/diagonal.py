@@ -275,8 +275,7 @@ class DiagonalFamily(GaussianFamily):
 
     def add_log_predictive(self, statistics: DiagonalSums, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster."""
-        terms = self._predictive_terms(posteriors_of(self.data, statistics))
-        shared = self.data.rows, self.data.pool_start, terms, out
+        shared = self.data.rows, self.data.pool_start, self._predictive_terms(posteriors_of(self.data, statistics)), out
         workers.run(add_given_sums, [(a, b, *shared) for a, b in self._tasks(out.shape[1])])
         self._add_base(out)
 
@@ -286,9 +285,8 @@ class DiagonalFamily(GaussianFamily):
             means, precisions, heights = components
             of_rounded = self.scales**2 / self._rounded(self.scales**2 / precisions)
             components = DiagonalComponents(means, of_rounded, heights + 0.5 * np.log(of_rounded / precisions))
-        tasks = [(self.data.rows, a, b, *components, out[a:b]) for a, b in self._tasks(out.shape[1])]
-        workers.run(add_diagonal_densities, tasks)
-        self._add_base(out)
+        X = self.data.rows
+        self._add_by_ranges(lambda a, b, new: add_diagonal_densities(X, a, b, *components, new), out, workers)
 
     def drawn_attributes(self, components: DiagonalComponents) -> dict[str, np.ndarray]:
         """Drawn means and variances, (K, d), of transformed columns."""
@@ -403,10 +401,9 @@ class DiagonalFamily(GaussianFamily):
         """These rows with the transforms and priors of each column by itself."""
         if not columns:
             return self
-        powers, X = np.concatenate([each._powers for each in columns]), self._inverse(self._values())
+        powers, X = np.concatenate([each.powers for each in columns]), self._inverse(self._values())
         other = self._with_transform(YeoJohnson.of_rows(X, np.ones(self.n_rows), powers))
-        priors = zip(*(each.prior for each in columns), strict=True)
-        return other.with_prior(NormalPrior._make(map(np.hstack, priors)))
+        return other.with_prior(NormalPrior._make(map(np.hstack, zip(*(each.prior for each in columns), strict=True))))
 
     @available_if(lambda family: len(family.prior.covariance) == family.n_features)
     def log_marginals_of_columns(self, statistics: DiagonalSums) -> np.ndarray:
@@ -415,8 +412,7 @@ class DiagonalFamily(GaussianFamily):
         if self.transform is None:
             return of_columns
         if self._last_base is None or self._last_base[0] is not self.rows:
-            of_rows = self.transform.log_derivatives_of_columns(self._inverse(self._values()))
-            self._last_base = self.rows, of_rows
+            self._last_base = self.rows, self.transform.log_derivatives_of_columns(self._inverse(self._values()))
         return of_columns + self._last_base[1]
 
     def with_learned_prior(self, statistics: DiagonalSums, free: Any) -> Any:

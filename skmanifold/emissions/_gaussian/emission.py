@@ -382,8 +382,7 @@ class Gaussian(WeighableEmission):
         """The emission with the powers of a family, if they are learned."""
         if not isinstance(self.transform, str):
             return self
-        powers = np.ones(family.n_features) if family.transform is None else family.transform.powers
-        return clone(self).set_params(transform=powers)
+        return clone(self).set_params(transform=family.powers)
 
     def _bind(self, X: np.ndarray, weights: np.ndarray, n_components: int, what: str) -> GaussianFamily:
         d = X.shape[1]

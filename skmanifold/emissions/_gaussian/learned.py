@@ -60,8 +60,7 @@ class LearnsNumbers(RoundsColumns):
         return self.with_prior(self._prior_of(numbers, reference))
 
     def _free_numbers(self, free: Any) -> FreeNumbers:
-        given = PriorNumbers(1.0, self.prior.degrees, self.prior.mean_precision)
-        return FreeNumbers(given, free, self._least_degrees)
+        return FreeNumbers(PriorNumbers(1.0, self.prior.degrees, self.prior.mean_precision), free, self._least_degrees)
 
     def _prior_of(self, numbers: PriorNumbers, reference: np.ndarray) -> NormalPrior:
         return NormalPrior(self.prior.mean, numbers.mean_precision, numbers.factor * reference, numbers.degrees)
@@ -114,7 +113,7 @@ class LearnsNumbers(RoundsColumns):
             return np.empty(0)
         if self._vector is not None:
             return self._vector
-        return self.hyperprior.start(self.prior, self._powers, self._least_degrees)
+        return self.hyperprior.start(self.prior, self.powers, self._least_degrees)
 
     def _with_drawn(self, vector: np.ndarray, values: np.ndarray) -> Any:
         family = self._with_vector(vector) if len(vector) else copy(self)
@@ -130,7 +129,7 @@ class LearnsNumbers(RoundsColumns):
         """Statistics with other hyperparameters and numbers within cells, drawn given the partition."""
         if self.hyperprior is not None:
             given = self.given(statistics)
-            if self.hyperprior.draws_powers and (given._powers != 1.0).any():
+            if self.hyperprior.draws_powers and (given.powers != 1.0).any():
                 rng = np.random.default_rng(int(subkey(key, _OF_POWERS)))
                 if rng.random() < _SHARE_OF_POWERS:
                     return given.with_drawn_power(labels, statistics, rng, workers)
@@ -158,15 +157,13 @@ class LearnsNumbers(RoundsColumns):
 
     def log_hyperprior(self, statistics: Any) -> float:
         """Log prior density of the hyperparameters, up to a constant."""
-        vector = statistics.hyperparameters
-        return self.hyperprior.log_density(vector, self._least_degrees) if self.hyperprior is not None else 0.0
+        return self.hyperprior.log_density(statistics.hyperparameters, self._least_degrees) if self.hyperprior else 0.0
 
     def with_drawn_hyperparameters(self, key: np.uint64) -> Any:
         """The family with hyperparameters drawn from their prior."""
         if self.hyperprior is None:
             return self
-        of_prior = self.prior, self._powers, self._least_degrees
-        return self._with_vector(self.hyperprior.drawn_from_prior(*of_prior, key))
+        return self._with_vector(self.hyperprior.drawn_from_prior(self.prior, self.powers, self._least_degrees, key))
 
     def _with_vector(self, vector: np.ndarray) -> Any:
         assert self.hyperprior is not None

@@ -142,8 +142,7 @@ class MatrixFamily(GaussianFamily):
 
         def add(start, stop, own, *of_block):
             complete, incomplete = rows.split(start, stop)
-            of_complete = DenseRows(rows.values[complete]), 0, len(complete), own[complete - start]
-            self._add_shared(*of_complete, *of_block)
+            self._add_shared(DenseRows(rows.values[complete]), 0, len(complete), own[complete - start], *of_block)
             of_rows = rows.values, incomplete, incomplete - start, rows.patterns, own
             add_expected_sums(*of_rows, *of_components, self.origin, *of_block)
 
@@ -269,11 +268,9 @@ class MatrixFamily(GaussianFamily):
         parameters = self._components(fill_draws, self.data, statistics, key, labels=present, workers=workers)
         values, completed = statistics.values.copy(), statistics.completed.copy()
         means, precisions = parameters.means - self.origin, parameters.factors.mT @ parameters.factors
-        of_components = means, precisions, self.origin, key
         assert self._bounds is not None
-        shared = *self._bounds[:2], places, *of_components, self.data.place, values, completed
-        tasks = split_range(self.n_rows, _ROWS_DRAWN)
-        workers.run(draw_in_dependent_cells, [(*task, *shared) for task in tasks])
+        shared = *self._bounds[:2], places, means, precisions, self.origin, key, self.data.place, values, completed
+        workers.run(draw_in_dependent_cells, [(*task, *shared) for task in split_range(self.n_rows, _ROWS_DRAWN)])
         return {"values": values, "completed": completed}
 
     def _data(self, values: np.ndarray, place: np.ndarray, patterns: np.ndarray) -> MatrixData:
@@ -372,15 +369,13 @@ class MatrixFamily(GaussianFamily):
             constants = gammaln(powers) - gammaln(0.5 * degrees) + 0.5 * n_seen * np.log(shares / np.pi)
             return constants + log_roots - powers * np.log1p(shares * squares)
 
-        of_rows = self.rows.split(start, stop) if len(self._incomplete) else (np.arange(start, stop), ())
-        complete, incomplete = of_rows
+        complete, incomplete = self.rows.split(start, stop) if len(self._incomplete) else (np.arange(start, stop), ())
         halves = np.zeros((len(complete), K))
         self._add_densities(values[complete], 0, len(complete), parameters, halves)
         out[complete] += log_densities(-2.0 * halves, log_roots, self.n_features)
         if not len(incomplete):
             return
-        of_rows = values, incomplete, self.data.patterns
-        squares, of_missing, n_seen = self._observed_squares(*of_rows, parameters)
+        squares, of_missing, n_seen = self._observed_squares(values, incomplete, self.data.patterns, parameters)
         out[incomplete] += np.where(n_seen > 0, log_densities(squares, log_roots - of_missing, n_seen), 0.0)
 
     def total_precision(self, statistics: Any, key: np.uint64) -> np.ndarray:
@@ -399,16 +394,14 @@ class MatrixFamily(GaussianFamily):
 
     def cell_distribution(self, attributes: dict[str, Any]) -> MatrixNormalCells | TransformedCells:
         """The distributions of single cells of components with these attributes."""
-        covariances = self._rounded(attributes["covariances_"])
-        return self._cells(MatrixNormalCells(attributes["components_"], covariances))
+        return self._cells(MatrixNormalCells(attributes["components_"], self._rounded(attributes["covariances_"])))
 
     def no_statistics(self, capacity: int) -> Any:
         """Sums of no rows."""
         d = self.n_features
         sums, products = np.zeros((capacity, d)), np.zeros((self._n_matrices(capacity), d, d))
         values = (self.rows.values if self._bounds is None else self._first_values)[self._incomplete]
-        completed = np.where(np.isnan(values), self.origin, values)
-        others = completed, self._first_values, self.hyperparameters
+        others = np.where(np.isnan(values), self.origin, values), self._first_values, self.hyperparameters
         return self.sums_type(np.zeros(capacity, np.int64), sums, products, *others)
 
     def draw_components(
@@ -419,8 +412,7 @@ class MatrixFamily(GaussianFamily):
         prepared = self._prepared(parameters)
         if not len(self._incomplete):
             return MatrixComponents(parameters, prepared)
-        of_missing = self._columns_and_precisions(parameters.factors, workers)
-        return IncompleteComponents(parameters, prepared, *of_missing)
+        return IncompleteComponents(parameters, prepared, *self._columns_and_precisions(parameters.factors, workers))
 
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""

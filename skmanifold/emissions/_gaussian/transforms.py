@@ -192,7 +192,7 @@ class TransformsColumns(Family):
         if len(completed):
             filled[np.isnan(filled).any(axis=1)] = completed
         powers = best_powers(self, spread, filled, weights, labels)
-        if (powers == (1.0 if self.transform is None else self.transform.powers)).all():
+        if (powers == self.powers).all():
             return self, statistics
         other = self._with_transform(YeoJohnson.of_rows(X, weights, powers))
         again = other.no_statistics(len(statistics.sizes))
@@ -212,7 +212,8 @@ class TransformsColumns(Family):
         return other.clusters(self.rows._replace(values=self._inverse(self._values()), log_base=None))
 
     @property
-    def _powers(self) -> np.ndarray:
+    def powers(self) -> np.ndarray:
+        """Powers of the transforms of all columns, (d,)."""
         return np.ones(self.n_features) if self.transform is None else self.transform.powers
 
     def _with_powers(self, powers: np.ndarray) -> Any:
@@ -220,7 +221,7 @@ class TransformsColumns(Family):
         last, own = self._last_given, getattr(self, "data", None)
         known = [self] if last is None or last[0][-1] is not own else [self, last[1]]
         for family in known:  # this one first: rows that are transformed again are rounded otherwise
-            if self.transform is None or np.array_equal(family._powers, powers):
+            if self.transform is None or np.array_equal(family.powers, powers):
                 return family
         assert self.transform is not None
         return self._with_transform(self.transform.with_powers(powers))
@@ -238,7 +239,7 @@ class TransformsColumns(Family):
         """
         assert self.transform is not None
         assert self.hyperprior is not None
-        columns = np.flatnonzero(self._powers != 1.0)
+        columns = np.flatnonzero(self.powers != 1.0)
         if not self.is_separated:
             columns = np.array([rng.choice(columns)])
         own, drawn = self.transform.take(columns), statistics

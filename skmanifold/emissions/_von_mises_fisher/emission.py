@@ -131,8 +131,7 @@ class VonMisesFisher(WeighableEmission):
         """Make a family whose hyperparameters do not depend on rows."""
         if isinstance(self.concentration, str):
             refuse_unset(self, "cosine_prior")
-        cosine = _LEAST_COSINE if self.cosine_prior is None else self.cosine_prior
-        return self._family(cosine, n_components, n_features)
+        return self._family(_LEAST_COSINE if self.cosine_prior is None else self.cosine_prior, n_components, n_features)
 
     def _family(self, cosine: float, n_components: int, n_features: int) -> VonMisesFisherFamily:
         kind = self.concentration if isinstance(self.concentration, str) else float(self.concentration)

@@ -413,8 +413,7 @@ def _attributes(directions: np.ndarray, cosines: np.ndarray, concentrations: np.
 
 def _draw_means(key: np.uint64, statistics: DirectionSums, concentrations: np.ndarray) -> np.ndarray:
     """Draw mean directions of components, (K, n_features), given their concentrations."""
-    lengths = np.sqrt(np.square(statistics.sums).sum(axis=1))
-    return draw_directions(key, statistics.sums, concentrations * lengths)
+    return draw_directions(key, statistics.sums, concentrations * np.sqrt(np.square(statistics.sums).sum(axis=1)))
 
 
 def draw_directions(key: np.uint64, means: np.ndarray, concentrations: np.ndarray) -> np.ndarray:
