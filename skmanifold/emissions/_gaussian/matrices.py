@@ -236,10 +236,9 @@ class MatrixFamily(GaussianFamily):
         self._check_proper()
         bound = self._bound(self._no_rows() if rows is None else self.transformed(rows))
         extremes = [of.reduce(bound.rows.values, axis=0, initial=np.nan) for of in (np.fmin, np.fmax)]
-        prior = self.prior
         with np.errstate(over="ignore"):
-            gaps = np.array([*extremes, prior.mean]) - self.origin
-            refuse_far_rows(gaps / np.sqrt(np.diagonal(prior.covariance)))
+            gaps = np.array([*extremes, self.prior.mean]) - self.origin
+            refuse_far_rows(gaps / np.sqrt(np.diagonal(self.prior.covariance)))
         return bound
 
     def prepare(self, rows: DenseRows) -> MatrixData:

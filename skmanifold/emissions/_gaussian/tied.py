@@ -107,8 +107,7 @@ def _fill_posteriors(data, statistics, labels, first, stop, precisions, means, s
         has_rows = k < len(sizes) and sizes[k] > 0
         precisions[i] = strength + sizes[k] if has_rows else strength
         for a in range(d):
-            given = (strength * data.mean[a] + sums[k, a]) / (strength + sizes[k]) if has_rows else data.mean[a]
-            means[i, a] = given
+            means[i, a] = (strength * data.mean[a] + sums[k, a]) / (strength + sizes[k]) if has_rows else data.mean[a]
 
 
 @njit(cache=True, nogil=True)
