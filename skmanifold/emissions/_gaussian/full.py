@@ -308,9 +308,8 @@ class FullFamily(MatrixFamily):
 
     def start_effort(self) -> StartEffort:
         """With many columns, more rows but fewer rounds: few rows do not tell clusters apart."""
-        usual = StartEffort()
-        is_large = self.n_features >= _MANY_COLUMNS and self.n_rows > usual.most_rows
-        return StartEffort(100_000, (), 1, 0.25) if is_large else usual
+        is_large = self.n_features >= _MANY_COLUMNS and self.n_rows > StartEffort().most_rows
+        return StartEffort(100_000, (), 1, 0.25) if is_large else StartEffort()
 
     def _within(self, statistics: FullSums) -> np.ndarray:
         (sizes, _, scatters), d = self._moments(statistics), self.n_features
