@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
@@ -15,7 +16,7 @@ from ...random._variates import fill_log_gamma_variates, fill_normal
 from ...utils._conditions import Array, Integer, Sizes
 from ...utils._declared import Lacking
 from .._base import NoModeError
-from .._dense_rows import DenseRows, IncompleteRows
+from .._dense_rows import DenseRows
 from .._protocols import Arrays, TokenCounts
 from .._seeds import cluster_rows
 from .hyperparameters import NormalPrior
@@ -124,7 +125,6 @@ class GaussianFamily(LearnsNumbers):
 
     parameters_type: ClassVar[type | None] = GaussianParameters
     # Each subclass defines these.
-    _parameters: Callable[..., GaussianParameters]  # with means relative to the origin, and covariances
     _add_densities: Callable[..., None]
     _posterior: Callable[..., Posterior]
     _with_covariances: Callable[..., np.ndarray]  # rows of normal variates, with covariances of labels
@@ -140,12 +140,10 @@ class GaussianFamily(LearnsNumbers):
         full, of_columns = self.has_matrices, np.ndim(self.prior.degrees)
         if np.ndim(self.prior.mean_precision) != of_columns:
             return "has numbers of all columns and of each in its prior"
-        if of_columns and (full or len(self.prior.covariance) != self.n_features):
-            return "has a prior of another shape"
-        if (self.prior.covariance.ndim == 2) != full or self._width != (self.n_features if full else 1):
-            return "has a prior of another shape"
-        wanted = (self.n_features,) if full else (1, self.n_features)
-        return None if len(self.prior.covariance) in wanted else "has a prior of another shape"
+        is_of_family = self.prior.covariance.ndim == 1 + full and self._width == (self.n_features if full else 1)
+        wanted = (self.n_features,) if full or of_columns else (1, self.n_features)
+        has_shape = is_of_family and not (full and of_columns) and len(self.prior.covariance) in wanted
+        return None if has_shape else "has a prior of another shape"
 
     def __init__(self, prior: NormalPrior, n_components: int, origin: np.ndarray):
         self.prior = prior
@@ -168,18 +166,14 @@ class GaussianFamily(LearnsNumbers):
         """Raise a ValueError if these parameters, read from a file, cannot be of this family."""
         super().check_parameters(parameters)
         K, d = self.n_components, self.n_features
-        of_covariances = (self._n_matrices(K), d, d) if self.has_matrices else (K, d)
-        Array("float64", " ".join(map(str, of_covariances)))(
-            parameters.covariances, "covariances of the parameters", {}
-        )
+        shape = " ".join(map(str, (self._n_matrices(K), d, d) if self.has_matrices else (K, d)))
+        Array("float64", shape)(parameters.covariances, "covariances of the parameters", {})
 
     def seed_weighted_labels(self, rows: DenseRows, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
         """Initial labels by k-means, with features scaled to equal ranges."""
         return cluster_rows(rows.values, self.n_components, key, row_weights)
 
-    def sum_labels(
-        self, rows: DenseRows | IncompleteRows, first: int, stop: int, first_block: int, labels: np.ndarray
-    ) -> BlockSums:
+    def sum_labels(self, rows: DenseRows, first: int, stop: int, first_block: int, labels: np.ndarray) -> BlockSums:
         """Sizes, sums and products of rows given their labels; missing cells are at the origin."""
 
         def add(a, b, sizes, sums, products, *missing):
@@ -190,15 +184,9 @@ class GaussianFamily(LearnsNumbers):
 
         return self.sum_blocks(stop - first, first_block, add)
 
-    def sum_shares(
-        self, rows: DenseRows | IncompleteRows, first: int, stop: int, first_block: int, shares: np.ndarray
-    ) -> BlockSums:
+    def sum_shares(self, rows: DenseRows, first: int, stop: int, first_block: int, shares: np.ndarray) -> BlockSums:
         """Sizes, sums and products of rows given their shares; missing cells are at the origin."""
-
-        def add(start, stop, *of_block):
-            self._add_shared(rows, start, stop, *of_block)
-
-        return self._sum_each_block(first, stop, first_block, shares, add)
+        return self._sum_each_block(first, stop, first_block, shares, partial(self._add_shared, rows))
 
     def sum_blocks(self, n_rows, first_block, add, shapes=None) -> BlockSums:
         """Sums by blocks of rows; products have in addition the variance of a uniform number within each cell."""
@@ -247,8 +235,7 @@ class GaussianFamily(LearnsNumbers):
         assert self.word_vectors is not None
         assert self.word_weights is not None
         labels, present = np.zeros(len(self.word_vectors), np.int64), np.flatnonzero(self.word_weights)
-        of_rows = self.word_vectors[present], self.n_components, key, self.word_weights[present]
-        labels[present] = cluster_rows(*of_rows)
+        labels[present] = cluster_rows(self.word_vectors[present], self.n_components, key, self.word_weights[present])
         return labels
 
     def attributes(self, parameters: GaussianParameters) -> dict[str, np.ndarray]:

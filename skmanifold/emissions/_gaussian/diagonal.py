@@ -14,17 +14,10 @@ from ...utils._conditions import MOST_COUNTED, Array, Sizes
 from ...utils._threads import ONE, Workers, split_range
 from ...utils._typing import available_if
 from .._cells import NormalCells, TransformedCells
-from .._dense_rows import DenseRows, IncompleteRows
+from .._dense_rows import DenseRows
 from .._protocols import Arrays
 from .._statistics import OF_ROWS, occupied, selected
-from .base import (
-    LOG_2PI,
-    GaussianFamily,
-    GaussianParameters,
-    Posterior,
-    refuse_far_rows,
-    refuse_singular,
-)
+from .base import LOG_2PI, GaussianFamily, GaussianParameters, Posterior, refuse_far_rows, refuse_singular
 from .diagonal_kernels import (
     DiagonalComponents,
     DiagonalData,
@@ -39,7 +32,7 @@ from .diagonal_kernels import (
 )
 from .hyperparameters import NormalPrior, PriorNumbers, pooled
 from .kernels import add_diagonal_densities
-from .rounded_kernels import draw_in_cells
+from .rounded import draw_in_cells
 from .transforms import YeoJohnson
 
 _N_LOG_GAMMAS = 1 << 16  # in the table
@@ -85,7 +78,7 @@ class DiagonalFamily(GaussianFamily):
     have `DiagonalSums`, in units of scales near the prior standard deviations, which stay when the prior is learned.
     """
 
-    has_matrices, _least_degrees = False, 2.0
+    has_matrices, _least_degrees, _n_of_rows = False, 2.0, 1
     scales = np.ones(1)  # with clusters (d,)
 
     @property
@@ -111,7 +104,7 @@ class DiagonalFamily(GaussianFamily):
 
     def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
         """Draw variances, with the means integrated out, and then the means."""
-        self._check_proper(self._is_definite())
+        self._check_proper()
         data, sums = self._of_sums(statistics)
         means, precisions, _ = self._draw_all(data, sums, key, ONE)
         return self._parameters(means, 1.0 / precisions)
@@ -148,9 +141,9 @@ class DiagonalFamily(GaussianFamily):
         of_cells = sizes @ parameters.offsets - (missing * _cell_offsets(parameters)).sum()
         return float(of_cells - 0.5 * (parameters.factors * squares).sum())
 
-    def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> DiagonalFamily:
+    def clusters(self, rows: DenseRows | None = None) -> DiagonalFamily:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
-        self._check_proper(self._is_definite())
+        self._check_proper()
         rows = self._no_rows() if rows is None else self.transformed(rows)
         # Powers of two change no digit of the rows. Sums stay in the same units if rows are transformed again.
         scales = self.scales if hasattr(self, "data") else np.exp2(np.round(np.log2(self.prior.covariance) / 2.0))
@@ -170,7 +163,7 @@ class DiagonalFamily(GaussianFamily):
         return self._cells(NormalCells(attributes["components_"], self._rounded(attributes["covariances_"])))
 
     def add_log_densities(
-        self, rows: DenseRows | IncompleteRows, first: int, stop: int, parameters: GaussianParameters, out: np.ndarray
+        self, rows: DenseRows, first: int, stop: int, parameters: GaussianParameters, out: np.ndarray
     ) -> None:
         """Add the log densities of the observed cells of the rows `first` to `stop` given each component."""
         self._add_densities(rows.values, first, stop, parameters, out)
@@ -220,10 +213,11 @@ class DiagonalFamily(GaussianFamily):
             statistics = selected(statistics, occupied(statistics))
 
         def log_marginal(numbers: PriorNumbers) -> Any:
-            factor, degrees, mean_precision = numbers
-            changed = {"scatter": factor * scaled, **_filled(data, mean_precision, degrees)}
+            mean_precision = np.full(len(data.mean), numbers.mean_precision, np.float64)
+            degrees = np.full(len(data.scatter), numbers.degrees, np.float64)
             kernel = log_marginals_of_pools if self.is_separated else total_log_marginal
-            return kernel(data._replace(**changed), statistics)
+            changed = data._replace(mean_precision=mean_precision, scatter=numbers.factor * scaled, degrees=degrees)
+            return kernel(changed, statistics)
 
         return log_marginal
 
@@ -281,8 +275,7 @@ class DiagonalFamily(GaussianFamily):
 
     def add_log_predictive(self, statistics: DiagonalSums, out: np.ndarray, workers: Workers) -> None:
         """Add the log predictive density of the rows given each cluster."""
-        terms = self._predictive_terms(posteriors_of(self.data, statistics))
-        shared = self.data.rows, self.data.pool_start, terms, out
+        shared = self.data.rows, self.data.pool_start, self._predictive_terms(posteriors_of(self.data, statistics)), out
         workers.run(add_given_sums, [(a, b, *shared) for a, b in self._tasks(out.shape[1])])
         self._add_base(out)
 
@@ -292,17 +285,13 @@ class DiagonalFamily(GaussianFamily):
             means, precisions, heights = components
             of_rounded = self.scales**2 / self._rounded(self.scales**2 / precisions)
             components = DiagonalComponents(means, of_rounded, heights + 0.5 * np.log(of_rounded / precisions))
-        tasks = [(self.data.rows, a, b, *components, out[a:b]) for a, b in self._tasks(out.shape[1])]
-        workers.run(add_diagonal_densities, tasks)
-        self._add_base(out)
+        X = self.data.rows
+        self._add_by_ranges(lambda a, b, new: add_diagonal_densities(X, a, b, *components, new), out, workers)
 
     def drawn_attributes(self, components: DiagonalComponents) -> dict[str, np.ndarray]:
         """Drawn means and variances, (K, d), of transformed columns."""
         means, precisions, _ = components
-        return {
-            "components_": self.origin + self.scales * means,
-            "covariances_": self.scales**2 / precisions,
-        }
+        return {"components_": self.origin + self.scales * means, "covariances_": self.scales**2 / precisions}
 
     def _values(self, statistics: Any = None) -> np.ndarray:
         return self.origin + self.scales * super()._values(statistics)
@@ -334,7 +323,7 @@ class DiagonalFamily(GaussianFamily):
             groups.reshape(-1).astype(np.int64),
         )
 
-    def _bound(self, rows: DenseRows | IncompleteRows) -> DiagonalFamily:
+    def _bound(self, rows: DenseRows) -> DiagonalFamily:
         bound = copy(self)
         bound.rows, bound.n_rows, bound.log_base = rows, rows.n_rows, rows.log_base
         bound.cells_of_task = _CELLS_OF_TASK // max(1, self.n_features)
@@ -343,10 +332,6 @@ class DiagonalFamily(GaussianFamily):
             bounds = self._bounds_of(self.origin + self.scales * rows.values)
             bound._bounds = tuple((each - self.origin) / self.scales for each in bounds)
         return bound
-
-    def _data_again(self) -> DiagonalData:
-        """The same rows with the numbers of the prior."""
-        return self._data(self.data.rows)
 
     def _data(self, values: np.ndarray) -> DiagonalData:
         """Rows, relative to the origin and in units of scales, and the prior, as the kernels read them."""
@@ -388,8 +373,8 @@ class DiagonalFamily(GaussianFamily):
         other.n_features, other.origin, other._last_given = len(columns), self.origin[columns], None
         other.prior = self.prior.of_columns(columns)
         if self.transform is not None:
-            transform = self.transform.take(columns)
-            other.transform = None if (transform.powers == 1.0).all() else transform
+            taken = self.transform.take(columns)
+            other.transform = None if (taken.powers == 1.0).all() else taken
         if self.resolution is not None:
             other.resolution = self.resolution[columns]
         if hasattr(self, "log_ranges"):
@@ -403,8 +388,7 @@ class DiagonalFamily(GaussianFamily):
         other.scales, other.rows = self.scales[columns], self.rows.of_columns(columns)
         other.cells_of_task = _CELLS_OF_TASK // max(1, len(columns))
         if self._bounds is not None:
-            lows, highs, first = (np.take(each, columns, axis=1) for each in self._bounds)
-            other._bounds = lows, highs, first
+            other._bounds = tuple(np.take(each, columns, axis=1) for each in self._bounds)
         has_own = self.data.rows is not self.rows.values  # numbers within cells
         other.data = other._data(np.take(self.data.rows, columns, axis=1) if has_own else other.rows.values)
         logs = None if other.transform is None else np.take(self._log_derivatives(), columns, axis=1)
@@ -418,10 +402,9 @@ class DiagonalFamily(GaussianFamily):
         """These rows with the transforms and priors of each column by itself."""
         if not columns:
             return self
-        powers, X = np.concatenate([each._powers for each in columns]), self._inverse(self._values())
+        powers, X = np.concatenate([each.powers for each in columns]), self._inverse(self._values())
         other = self._with_transform(YeoJohnson.of_rows(X, np.ones(self.n_rows), powers))
-        priors = zip(*(each.prior for each in columns), strict=True)
-        return other.with_prior(NormalPrior._make(map(np.hstack, priors)))
+        return other.with_prior(NormalPrior._make(map(np.hstack, zip(*(each.prior for each in columns), strict=True))))
 
     @available_if(lambda family: len(family.prior.covariance) == family.n_features)
     def log_marginals_of_columns(self, statistics: DiagonalSums) -> np.ndarray:
@@ -443,20 +426,11 @@ class DiagonalFamily(GaussianFamily):
         priors = []
         for j in range(self.n_features):
             column = self.of_columns(np.array([j]))
-            priors.append(
-                column._with_numbers(column.prior.shared()).with_learned_prior(statistics.of_column(j), free).prior
-            )
+            shared = column._with_numbers(column.prior.shared())
+            priors.append(shared.with_learned_prior(statistics.of_column(j), free).prior)
         return self.with_prior(NormalPrior._make(map(np.hstack, zip(*priors, strict=True))))
 
 
 def _cell_offsets(parameters: GaussianParameters) -> np.ndarray:
     """Log densities of the features at their means, (K, d)."""
     return -0.5 * (np.log(parameters.covariances) + LOG_2PI)
-
-
-def _filled(data: DiagonalData, mean_precision: Any, degrees: Any) -> dict[str, np.ndarray]:
-    """Numbers of a prior, of all columns or of each, as the kernels read them."""
-    return {
-        "mean_precision": np.full(len(data.mean), mean_precision, np.float64),
-        "degrees": np.full(len(data.scatter), degrees, np.float64),
-    }

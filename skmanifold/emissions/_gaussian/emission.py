@@ -17,14 +17,13 @@ from ...utils._threads import split_range
 from ...utils._typing import ArrayLike, MatrixLike
 from ...utils._validation import check_array
 from .._base import WeighableEmission, refuse_unset
-from .._dense_rows import DenseRows, IncompleteRows, read_dense
+from .._dense_rows import DenseRows, read_dense
 from .._rounding import cell_width, within_cells
 from .base import GaussianFamily
 from .dependent_columns import warn_of_dependent_columns
 from .diagonal import DiagonalFamily
-from .full import FullFamily
+from .full import FullFamily, ProportionalFamily
 from .hyperparameters import NormalPrior
-from .proportional import ProportionalFamily
 from .tied import TiedFamily
 from .transforms import YeoJohnson, transform_of_rows
 
@@ -44,14 +43,6 @@ def location_and_covariance(X: np.ndarray, weights: np.ndarray, full: bool) -> t
     seen = ~np.isnan(X)
     totals = weights @ seen
     mean = np.einsum("i,ij->j", weights, np.where(seen, X, 0.0)) / totals
-    scatter = _scatter(X, mean, weights, full)
-    # The totals less one, but not less than half: weights may be fractions.
-    degrees = np.where(totals > 0.0, np.maximum(totals - 1.0, totals / 2.0), np.inf)
-    return mean, scatter / (np.sqrt(np.outer(degrees, degrees)) if full else degrees)
-
-
-def _scatter(X: np.ndarray, mean: np.ndarray, weights: np.ndarray, full: bool) -> np.ndarray:
-    """Weighted sum of products, or squares, about the mean; missing cells are at the mean."""
     scatter = np.zeros((X.shape[1], X.shape[1]) if full else X.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
         for start, stop in split_range(len(X), BLOCK_ROWS):
@@ -61,7 +52,9 @@ def _scatter(X: np.ndarray, mean: np.ndarray, weights: np.ndarray, full: bool) -
             scatter += weighted.T @ gaps if full else np.einsum("ij,ij->j", weighted, gaps)
     if not np.all(np.abs(scatter) < _MOST_SCATTER):
         raise ValueError("X has values whose squares are too large for float64: scale it.")
-    return (scatter + scatter.T) / 2.0 if full else scatter
+    # The totals less one, but not less than half: weights may be fractions.
+    degrees = np.where(totals > 0.0, np.maximum(totals - 1.0, totals / 2.0), np.inf)
+    return mean, (scatter + scatter.T) / 2.0 / np.sqrt(np.outer(degrees, degrees)) if full else scatter / degrees
 
 
 _RIDGE = 0.01  # share of the features' variances added to the default prior: features may be linearly dependent
@@ -319,7 +312,7 @@ class Gaussian(WeighableEmission):
         self.covariance_scale = covariance_scale
         self.transform = transform
 
-    def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> DenseRows | IncompleteRows:
+    def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> DenseRows:
         """Validate X of finite numbers and NaN."""
         rows = read_dense(estimator, X, reset=reset, emission=self, missing=True)
         if reset:
@@ -340,9 +333,7 @@ class Gaussian(WeighableEmission):
             raise ValueError(f"mean_prior must have shape ({n_features},); got ({location.shape[1]},).")
         return self._bind(location, np.ones(1), n_components, "rows")
 
-    def bind_weighted(
-        self, rows: DenseRows | IncompleteRows, n_components: int, row_weights: np.ndarray | None
-    ) -> GaussianFamily:
+    def bind_weighted(self, rows: DenseRows, n_components: int, row_weights: np.ndarray | None) -> GaussianFamily:
         """Make the family of rows; default priors use their weights."""
         what = "rows of X that have a weight"
         if row_weights is None:
@@ -378,11 +369,10 @@ class Gaussian(WeighableEmission):
         """The emission with the prior and the transform of clusters."""
         mean, mean_precision, covariance, degrees = clusters.prior
         given = float(covariance[0]) if self.covariance_type == "spherical" else covariance
-        transform = self.with_transform_of(clusters).transform
-        form, numbers = self.covariance_type, (mean_precision, given, degrees)
-        return Gaussian(form, mean, *numbers, self.resolution, transform=transform)
+        numbers, transform = (mean_precision, given, degrees), self.with_transform_of(clusters).transform
+        return Gaussian(self.covariance_type, mean, *numbers, self.resolution, transform=transform)
 
-    def with_resolution_of(self, rows: DenseRows | IncompleteRows) -> Gaussian:
+    def with_resolution_of(self, rows: DenseRows) -> Gaussian:
         """The emission with the resolution of each column, found in rows unless it is given."""
         if not isinstance(rows, DenseRows) or not (self.resolution is None or isinstance(self.resolution, str)):
             return self
@@ -392,8 +382,7 @@ class Gaussian(WeighableEmission):
         """The emission with the powers of a family, if they are learned."""
         if not isinstance(self.transform, str):
             return self
-        powers = np.ones(family.n_features) if family.transform is None else family.transform.powers
-        return clone(self).set_params(transform=powers)
+        return clone(self).set_params(transform=family.powers)
 
     def _bind(self, X: np.ndarray, weights: np.ndarray, n_components: int, what: str) -> GaussianFamily:
         d = X.shape[1]
@@ -403,13 +392,12 @@ class Gaussian(WeighableEmission):
         if transform is not None:
             X = transform.forward(X)
             location, covariance = location_and_covariance(X, weights, self.family_type().has_matrices)
-        if self.covariance_prior is not None:
-            prior_covariance = self._given_covariance("covariance_prior", d)
-        elif self.covariance_scale is not None:
-            prior_covariance = self._given_covariance("covariance_scale", d)
+        given = [name for name in ("covariance_prior", "covariance_scale") if getattr(self, name) is not None]
+        if given:
+            prior_covariance = self._given_covariance(given[0], d)
         else:
             seen = X if weights.all() else X[weights > 0.0]
-            prior_covariance = self._default_covariance_prior(seen, covariance, n_components, what)
+            prior_covariance = self._default_covariance(seen, covariance, n_components, what)
         mean = location
         if self.mean_prior is not None:
             mean = check_array(self.mean_prior, dtype=np.float64, ensure_2d=False, input_name="mean_prior")
@@ -453,9 +441,7 @@ class Gaussian(WeighableEmission):
         spread = within_cells(X, np.array([cell_width(column) for column in X.T]))
         return transform_of_rows(self.family_type(), X, spread, weights, n_components)
 
-    def _default_covariance_prior(
-        self, X: np.ndarray, covariance: np.ndarray, n_components: int, what: str
-    ) -> np.ndarray:
+    def _default_covariance(self, X: np.ndarray, covariance: np.ndarray, n_components: int, what: str) -> np.ndarray:
         """The covariance of the rows with the ridge; a constant column has the mean variance of the others."""
         full = covariance.ndim == 2
         squares = np.diag(covariance) if full else covariance
@@ -473,32 +459,21 @@ class Gaussian(WeighableEmission):
                 f"All {what} are the same, so that there is no default covariance_prior: give a covariance_prior."
             )
         variances = np.where(varying, squares, 0.0)
-        if self.covariance_type == "spherical":
-            default = np.array([variances.mean()])
-        else:
-            floor = np.where(varying, 0.0, variances[varying].mean())
-            if full:
-                default = np.where(np.outer(varying, varying), covariance, 0.0)
-                default += np.diag(floor + _RIDGE * variances)
-            else:
-                default = variances + floor
+        floor = np.where(varying, 0.0, variances[varying].mean())
+        default = np.array([variances.mean()]) if self.covariance_type == "spherical" else variances + floor
+        if full:
+            default = np.where(np.outer(varying, varying), covariance, 0.0) + np.diag(floor + _RIDGE * variances)
         return default * n_components ** (-2.0 / len(varying))
 
     def _given_covariance(self, name: str, d: int) -> np.ndarray:
-        covariance_type, given = self.covariance_type, getattr(self, name)
-        values = np.array(given, dtype=np.float64)
-        shapes = {"diag": ((), (d,)), "spherical": ((),)}.get(covariance_type, ((), (d,), (d, d)))
+        form, values = self.covariance_type, np.array(getattr(self, name), dtype=np.float64)
+        shapes = {"diag": ((), (d,)), "spherical": ((),)}.get(form, ((), (d,), (d, d)))
         if values.shape not in shapes or not np.isfinite(values).all():
-            allowed = " or ".join(map(str, shapes))
-            raise ValueError(
-                f"{name} must be finite and have shape {allowed} for {covariance_type} covariances; got {values.shape}."
-            )
-        if covariance_type == "spherical":
-            values = np.array([values])
-        elif covariance_type == "diag":
-            values = np.full(d, values)
-        elif values.ndim < 2:
-            values = np.diag(np.full(d, values))
+            wanted = f"be finite and have shape {' or '.join(map(str, shapes))} for {form} covariances"
+            raise ValueError(f"{name} must {wanted}; got {values.shape}.")
+        if values.ndim < 2:
+            values = np.full(1 if form == "spherical" else d, values)
+            values = np.diag(values) if self.family_type().has_matrices else values
         lowest = values.min()
         if values.ndim == 2:  # of features with equal variances: rounding errors are those of the largest
             roots = np.sqrt(np.where(np.diag(values) > 0.0, np.diag(values), 1.0))

@@ -1,27 +1,31 @@
-"""Gaussian family with a full covariance matrix for each component, and its kernels."""
+"""Gaussian families with a full covariance matrix for each component, also multiples of one matrix, and their kernels.
+
+Proportional covariances are for mixtures with a given number of components.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from copy import copy
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from ...numerics.linalg import add_outer, fill_upper_root, squared_length, subtract_outer
 from ...numerics.simd import ENTRIES
-from ...numerics.special import log_rising_of_real
+from ...numerics.special import copy_to, log_rising_of_real
 from ...utils._conditions import MOST_COUNTED, Array
 from ...utils._njit import njit, njit_part
 from ...utils._threads import Workers, split_range
 from .. import kernels
 from .._bound_rows import StartEffort
+from .._protocols import Arrays
 from .._statistics import OF_ROWS, move_entry, occupied
 from . import matrix_kernels
-from .base import GaussianParameters, MatrixData
-from .hyperparameters import MatrixMoments, PriorNumbers, pooled
+from .base import GaussianParameters, MatrixData, refuse_singular
+from .hyperparameters import MatrixMoments, NormalPrior, PriorNumbers, pooled
 from .kernels import FULL_LANES, add_full_densities, add_products, add_squares_of_rows, load_columns, order_by_label
 from .matrices import MatrixFamily, symmetric
 from .missing_kernels import row_of
@@ -92,10 +96,8 @@ def fill_posterior(data, statistics, label, mean, scatter):
     if n > 0:
         fill_from_sums(data, n, statistics.sums[label], statistics.products[label], mean, scatter)
         return n
-    for a in range(len(mean)):
-        mean[a] = data.mean[a]
-        for b in range(len(mean)):
-            scatter[a, b] = data.covariance[a, b]
+    copy_to(mean, data.mean)
+    copy_to(scatter, data.covariance)
     return n
 
 
@@ -191,13 +193,6 @@ def _constant_of(data, n, log_det):
 
 
 @njit(cache=True, nogil=True)
-def _log_density(data, n, constant, square):
-    """Log predictive density given n rows of a row with this squared length."""
-    share = (data.mean_precision + n) / (data.mean_precision + n + 1.0)
-    return constant - 0.5 * (data.degrees + n + 1.0) * math.log1p(share * square)
-
-
-@njit(cache=True, nogil=True)
 def _log_marginal_of(data, n, log_det):
     """Log marginal density of n rows whose scatter has this log determinant."""
     d, degrees = len(data.mean), data.degrees
@@ -206,14 +201,6 @@ def _log_marginal_of(data, n, log_det):
     for j in range(d):
         result += log_rising_of_real(0.5 * (degrees - j), 0.5 * n)
     return result
-
-
-@njit(cache=True, nogil=True)
-def _square_of(data, statistics, row, mean, root, gaps):
-    x, origin = row_of(data, statistics, row), data.origin
-    for a in range(len(x)):
-        gaps[a] = (x[a] - origin[a]) - mean[a]
-    return squared_length(root, gaps)
 
 
 @kernels.refresh_posterior.of(FullData)
@@ -227,10 +214,15 @@ def _refresh_posterior(data, statistics, posterior, label):
 @kernels.add_predictive.of(FullData)
 @njit_part
 def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
+    x, origin, gaps = row_of(data, statistics, row), data.origin, posterior.gaps
     for c in range(n_labels):
         label = labels[c]
-        square = _square_of(data, statistics, row, posterior.means[label], posterior.roots[label], posterior.gaps)
-        out[c] += _log_density(data, statistics.sizes[label], posterior.constants[label], square)
+        n, mean = statistics.sizes[label], posterior.means[label]
+        for a in range(len(x)):
+            gaps[a] = (x[a] - origin[a]) - mean[a]
+        share = (data.mean_precision + n) / (data.mean_precision + n + 1.0)
+        of_square = math.log1p(share * squared_length(posterior.roots[label], gaps))
+        out[c] += posterior.constants[label] - 0.5 * (data.degrees + n + 1.0) * of_square
 
 
 @kernels.log_bayes_factor.of(FullData)
@@ -269,6 +261,9 @@ _MANY_COLUMNS = 32  # distances between rows say little then
 _N_PASSES = 40
 _ROWS_AT_ONCE = 1 << 12
 _PRIOR_ROWS = 1.0  # with the mean of all rows, in each cluster
+_ROWS_OF_SHAPE = 0.1  # to which the prior of proportional covariances is equivalent, in each component
+_TOLERANCE = 1e-4  # of the logarithms of volumes; the error of the density is of the order of its square
+_MOST_STEPS = 100
 
 
 class FullSums(NamedTuple):
@@ -313,9 +308,8 @@ class FullFamily(MatrixFamily):
 
     def start_effort(self) -> StartEffort:
         """With many columns, more rows but fewer rounds: few rows do not tell clusters apart."""
-        usual = StartEffort()
-        is_large = self._has_many_columns and self.n_rows > usual.most_rows
-        return StartEffort(100_000, (), 1, 0.25) if is_large else usual
+        is_large = self.n_features >= _MANY_COLUMNS and self.n_rows > StartEffort().most_rows
+        return StartEffort(100_000, (), 1, 0.25) if is_large else StartEffort()
 
     def _within(self, statistics: FullSums) -> np.ndarray:
         (sizes, _, scatters), d = self._moments(statistics), self.n_features
@@ -352,14 +346,10 @@ class FullFamily(MatrixFamily):
         of_labels = np.zeros((capacity, d)), np.zeros((capacity, d, d)), np.zeros(capacity), np.zeros(capacity)
         return FullPosterior(*of_labels, np.empty((d, d)), np.empty(d))
 
-    @property
-    def _has_many_columns(self) -> bool:
-        return self.n_features >= _MANY_COLUMNS
-
     def spread_labels(self, n_clusters: int, key: np.uint64) -> np.ndarray:
         """Initial labels by k-means; with many columns, of clusters with one covariance that EM finds from there."""
         labels = super().spread_labels(n_clusters, key)
-        if n_clusters == 1 or not self._has_many_columns:
+        if n_clusters == 1 or self.n_features < _MANY_COLUMNS:
             return labels
         d, prior = self.n_features, self.prior
         scatter = (d + 2.0) / max(prior.degrees - d - 1.0, 0.5) * prior.covariance  # as of d + 2 rows
@@ -399,3 +389,51 @@ def tied_labels(rows: np.ndarray, labels: np.ndarray, n_clusters: int, scatter: 
             sizes += shares.sum(axis=0)
             sums += shares.T @ gaps[start:stop]
     return found
+
+
+class ProportionalFamily(FullFamily):
+    """Gaussian family with the covariance matrix ``volume * matrix`` of each component.
+
+    There is no conjugate prior: the mode maximises the density of `FullFamily` among such covariances.
+    """
+
+    draw = clusters = False  # type: ignore[assignment]
+
+    def n_parameters(self) -> int:
+        """Number of free parameters: means, volumes, and the matrix, whose determinant is 1."""
+        K, d = self.n_components, self.n_features
+        return K * d + K + d * (d + 1) // 2 - 1
+
+    def mode(self, statistics: Arrays) -> GaussianParameters:
+        """The mode of precisions and their products with the means, among proportional covariances.
+
+        Volumes given the matrix and the matrix given the volumes are computed in turn (Celeux and Govaert, 1995).
+        """
+        (data, sums), (K, d) = self._of_sums(statistics), statistics[1].shape
+        self._precisions(statistics[0])
+        means, scatters, degrees = np.empty((K, d)), np.empty((K, d, d)), np.empty(K)
+        matrix_kernels.fill_posteriors(data, sums, np.arange(K), 0, K, np.empty(K), means, scatters, degrees)
+        sizes = degrees - self._least_degrees - 1.0
+        traces = np.einsum("kaa->k", scatters)
+        if not (sizes.min() > 0.0 and traces.min() > 0.0):
+            refuse_singular(f"The covariance of component {np.minimum(sizes, traces).argmin()}")
+        volumes = traces / (d * sizes)
+        for _ in range(_MOST_STEPS):
+            matrix, before = np.einsum("kab,k->ab", scatters, 1.0 / volumes), volumes
+            sign, log_det = np.linalg.slogdet(matrix)
+            if not sign > 0.0:
+                refuse_singular("The covariance of all components")
+            matrix /= np.exp(log_det / d)
+            volumes = np.einsum("kab,ab->k", scatters, np.linalg.inv(matrix)) / (d * sizes)
+            if np.abs(np.log(volumes / before)).max() < _TOLERANCE:
+                break
+        return self._parameters(means, volumes[:, np.newaxis, np.newaxis] * matrix)
+
+    def _learned_prior(self, sums: Any, free: Any, reference: np.ndarray, is_rough: bool) -> NormalPrior:
+        """The prior whose covariances are those within components, with the weight of a tenth of a row each."""
+        if is_rough:
+            return super()._learned_prior(sums, free, reference, is_rough)
+        if "covariance" not in free:
+            return self.prior
+        degrees = self._least_degrees + 1.0 + _ROWS_OF_SHAPE if "degrees" in free else self.prior.degrees
+        return self.prior._replace(covariance=_ROWS_OF_SHAPE * reference, degrees=degrees)

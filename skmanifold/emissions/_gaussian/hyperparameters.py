@@ -123,14 +123,14 @@ class FreeNumbers:
 
         if not self.is_free.any():
             return self.given
-        start, bounds = _CENTRES[self.is_free], _BOUNDS.copy()
-        if not least_excess:
-            return self.numbers(minimize(cost, start, method="L-BFGS-B", bounds=bounds[self.is_free]).x)
-        bounds[:2, 0] = np.log([_LEAST_SCALE, least_excess])
-        jac = partial(self._slopes_of_cost, log_marginal) if isinstance(log_marginal, MatrixMoments) else None
-        options = {"ftol": 1e-6}
-        found = minimize(cost, start, jac=jac, method="L-BFGS-B", bounds=bounds[self.is_free], options=options).x
-        return self.numbers(np.ceil(100.0 * found) / 100.0)
+        bounds, settings = _BOUNDS.copy(), {}
+        if least_excess:
+            bounds[:2, 0] = np.log([_LEAST_SCALE, least_excess])
+            jac = partial(self._slopes_of_cost, log_marginal) if isinstance(log_marginal, MatrixMoments) else None
+            settings = {"jac": jac, "options": {"ftol": 1e-6}}
+        of_free = {"method": "L-BFGS-B", "bounds": bounds[self.is_free]}
+        found = minimize(cost, _CENTRES[self.is_free], **of_free, **settings).x
+        return self.numbers(np.ceil(100.0 * found) / 100.0 if least_excess else found)
 
     def _slopes_of_cost(self, log_marginal: MatrixMoments, logs: np.ndarray) -> np.ndarray:
         """Derivatives of the negative log posterior density with respect to the free logarithms."""
@@ -142,44 +142,25 @@ class FreeNumbers:
         return (logs - _CENTRES[self.is_free]) / _DEVIATIONS[self.is_free] ** 2 - slopes
 
     def drawn(
-        self,
-        log_marginal: Callable[[PriorNumbers], float],
-        logs: np.ndarray,
-        least_scale: float,
-        rng: np.random.Generator,
+        self, log_marginal: Callable[[PriorNumbers], Any], logs: np.ndarray, least_scale: Any, rng: np.random.Generator
     ) -> np.ndarray:
-        """A slice update of one free logarithm, which is chosen at random, given the others and a partition."""
-        logs, i = logs.copy(), int(rng.integers(len(logs)))
-        low, high = _BOUNDS[self.is_free][i].tolist()
-        if i == 0 and self.is_free[0]:
-            low = max(low, math.log(least_scale))
+        """A slice update of one free logarithm, which is chosen at random, given the others and a partition.
 
-        def log_density(value: float) -> float:
-            logs[i] = value
+        If each column has its own numbers, it is one of each, with the log marginal densities of columns.
+        """
+        logs, of_columns = logs.copy(), logs.shape[1:]
+        which = rng.integers(len(logs), size=of_columns)
+        at, (low, high) = (which, *map(np.arange, of_columns)), _BOUNDS[self.is_free][which].T
+        if self.is_free[0]:
+            least = np.log(least_scale) if of_columns else math.log(least_scale)
+            low = np.where(which == 0, np.maximum(low, least), low)
+
+        def log_density(values: Any) -> Any:
+            logs[at] = values
             return self.log_prior(logs) + log_marginal(self.numbers(logs))
 
-        logs[i] = slice_update(log_density, float(logs[i]), low, high, rng)
-        return logs
-
-    def drawn_of_columns(
-        self,
-        log_marginals: Callable[[PriorNumbers], np.ndarray],
-        logs: np.ndarray,
-        least_scales: np.ndarray,
-        rng: np.random.Generator,
-    ) -> np.ndarray:
-        """As `drawn`, of each column, with the log marginal densities of columns as a function of their numbers."""
-        logs, n_columns = logs.copy(), logs.shape[1]
-        which = rng.integers(len(logs), size=n_columns)
-        at, (low, high) = (which, np.arange(n_columns)), _BOUNDS[self.is_free][which].T
-        if self.is_free[0]:
-            low = np.where(which == 0, np.maximum(low, np.log(least_scales)), low)
-
-        def log_densities(values: np.ndarray) -> np.ndarray:
-            logs[at] = values
-            return self.log_prior(logs) + log_marginals(self.numbers(logs))
-
-        logs[at] = slice_updates(log_densities, logs[at], low, high, rng)
+        update: Callable[..., Any] = slice_updates if of_columns else slice_update
+        logs[at] = update(log_density, logs[at], low, high, rng)
         return logs
 
     def drawn_from_prior(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
@@ -199,10 +180,8 @@ class Hyperprior(NamedTuple):
     @classmethod
     def of_mean(cls, shape: np.ndarray, free: Any) -> Hyperprior:
         """The hyperprior with this mean of the shape."""
-        return cls(
-            np.linalg.inv(shape) if shape.ndim == 2 else 1.0 / shape,
-            tuple(name for name in free if name in (*_NAMES, _POWERS)),
-        )
+        known = tuple(name for name in free if name in (*_NAMES, _POWERS))
+        return cls(np.linalg.inv(shape) if shape.ndim == 2 else 1.0 / shape, known)
 
     @property
     def draws_shape(self) -> bool:
@@ -280,8 +259,7 @@ class Hyperprior(NamedTuple):
         if not logs.size:
             return vector
         shape = self._shape_of(vector)
-        draw = free.drawn_of_columns if is_separated else free.drawn
-        found = draw(family.log_marginal_of(statistics, shape), logs, self._least_scale(shape, is_separated), rng)
+        found = free.drawn(family.log_marginal_of(statistics, shape), logs, self._least_scale(shape, is_separated), rng)
         return self._vector_of(free, found, shape, powers)
 
     def drawn_from_prior(self, prior: NormalPrior, powers: np.ndarray, least: float, key: np.uint64) -> np.ndarray:

@@ -176,8 +176,7 @@ def fill_images_of_rows(columns, origin, factor, image):
         entry = origin[j]
         for lane in range(ROW_LANES):
             columns[j, lane] -= entry
-        for lane in range(ROW_LANES):
-            image[j, lane] = 0.0
+        image[j] = 0.0
         for a in range(j + 1):
             entry = factor[j, a]
             for lane in range(ROW_LANES):
@@ -187,8 +186,7 @@ def fill_images_of_rows(columns, origin, factor, image):
 @njit(cache=True, nogil=True)
 def fill_tied_squares(image, of_mean, total):
     """Fill `total`, (ROW_LANES,), with squared distances of the images of rows from that of a mean, (d,)."""
-    for lane in range(ROW_LANES):
-        total[lane] = 0.0
+    total[:] = 0.0
     for j in range(len(of_mean)):
         entry = of_mean[j]
         for lane in range(ROW_LANES):

@@ -32,24 +32,21 @@ class LearnsNumbers(RoundsColumns):
     _within: Callable[..., np.ndarray]  # covariance, or variances, within the clusters of a partition
     _is_definite: Callable[[], bool]  # whether the covariance of the prior is
     _of_sums: Callable[..., tuple[Any, Any]]  # the prior and statistics as they are for clusters, without rows
-    _data_again: Callable[[], Any]
+    _data: Callable[..., Any]  # rows and the prior, as the kernels read them
+    _n_of_rows: int  # arguments of `_data`, which are the first fields of the data
     total_precision: Callable[..., np.ndarray]
     _drawn_in_cells: Callable[..., dict[str, np.ndarray]]  # parts of statistics, with other numbers within cells
     _least_excess = 1.1  # of degrees of freedom over the least, with which components without rows have a mode
-    has_matrices = True  # whether covariances are matrices
     prior: Saved[NormalPrior]
 
     @property
     def is_proper(self) -> bool:
         """Whether the prior is proper."""
-        return self._has_proper_numbers() and self._is_definite()
-
-    def _has_proper_numbers(self) -> bool:
         are_proper = (self.prior.mean_precision > 0.0) & (self.prior.degrees > self._least_degrees - 2.0)
-        return bool(np.all(are_proper))
+        return bool(np.all(are_proper)) and self._is_definite()
 
-    def _check_proper(self, is_definite: bool) -> None:
-        if not (is_definite and self._has_proper_numbers()):
+    def _check_proper(self) -> None:
+        if not self.is_proper:
             raise ValueError(
                 "Draws of Gaussian components need a proper prior: mean_precision_prior above 0, "
                 f"degrees_of_freedom_prior above {self._least_degrees - 2.0:g} and a positive definite "
@@ -59,15 +56,11 @@ class LearnsNumbers(RoundsColumns):
     def with_learned_prior(self, statistics: Any, free: Any) -> Any:
         """These rows with the most probable prior given a partition."""
         reference = self._within(statistics) if "covariance" in free else self.prior.covariance
-        return self._with_best_prior(self.log_marginal_of(statistics, reference), free, reference)
-
-    def _with_best_prior(self, log_marginal: Callable[[PriorNumbers], float], free: Any, reference: np.ndarray) -> Any:
-        """These rows with the prior whose numbers are the most probable; its scatter is a multiple of the reference."""
-        return self.with_prior(self._prior_of(self._free_numbers(free).best(log_marginal), reference))
+        numbers = self._free_numbers(free).best(self.log_marginal_of(statistics, reference))
+        return self.with_prior(self._prior_of(numbers, reference))
 
     def _free_numbers(self, free: Any) -> FreeNumbers:
-        given = PriorNumbers(1.0, self.prior.degrees, self.prior.mean_precision)
-        return FreeNumbers(given, free, self._least_degrees)
+        return FreeNumbers(PriorNumbers(1.0, self.prior.degrees, self.prior.mean_precision), free, self._least_degrees)
 
     def _prior_of(self, numbers: PriorNumbers, reference: np.ndarray) -> NormalPrior:
         return NormalPrior(self.prior.mean, numbers.mean_precision, numbers.factor * reference, numbers.degrees)
@@ -83,10 +76,9 @@ class LearnsNumbers(RoundsColumns):
 
     def _learned_prior(self, sums: Any, free: Any, reference: np.ndarray, is_rough: bool) -> NormalPrior:
         """The prior given a partition, whose scatter is a multiple of the reference."""
-        numbers = self._free_numbers(free)
-        if is_rough:
-            return self._prior_of(numbers.usual(self._least_excess), reference)
-        return self._prior_of(numbers.best(self.log_marginal_of(sums, reference), self._least_excess), reference)
+        numbers, least = self._free_numbers(free), self._least_excess
+        found = numbers.usual(least) if is_rough else numbers.best(self.log_marginal_of(sums, reference), least)
+        return self._prior_of(found, reference)
 
     def _varying(self, reference: np.ndarray, statistics: Arrays) -> np.ndarray:
         """A reference in which columns that are constant in all rows have the variances of the prior."""
@@ -121,7 +113,7 @@ class LearnsNumbers(RoundsColumns):
             return np.empty(0)
         if self._vector is not None:
             return self._vector
-        return self.hyperprior.start(self.prior, self._powers, self._least_degrees)
+        return self.hyperprior.start(self.prior, self.powers, self._least_degrees)
 
     def _with_drawn(self, vector: np.ndarray, values: np.ndarray) -> Any:
         family = self._with_vector(vector) if len(vector) else copy(self)
@@ -137,7 +129,7 @@ class LearnsNumbers(RoundsColumns):
         """Statistics with other hyperparameters and numbers within cells, drawn given the partition."""
         if self.hyperprior is not None:
             given = self.given(statistics)
-            if self.hyperprior.draws_powers and (given._powers != 1.0).any():
+            if self.hyperprior.draws_powers and (given.powers != 1.0).any():
                 rng = np.random.default_rng(int(subkey(key, _OF_POWERS)))
                 if rng.random() < _SHARE_OF_POWERS:
                     return given.with_drawn_power(labels, statistics, rng, workers)
@@ -165,15 +157,13 @@ class LearnsNumbers(RoundsColumns):
 
     def log_hyperprior(self, statistics: Any) -> float:
         """Log prior density of the hyperparameters, up to a constant."""
-        vector = statistics.hyperparameters
-        return self.hyperprior.log_density(vector, self._least_degrees) if self.hyperprior is not None else 0.0
+        return self.hyperprior.log_density(statistics.hyperparameters, self._least_degrees) if self.hyperprior else 0.0
 
     def with_drawn_hyperparameters(self, key: np.uint64) -> Any:
         """The family with hyperparameters drawn from their prior."""
         if self.hyperprior is None:
             return self
-        of_prior = self.prior, self._powers, self._least_degrees
-        return self._with_vector(self.hyperprior.drawn_from_prior(*of_prior, key))
+        return self._with_vector(self.hyperprior.drawn_from_prior(self.prior, self.powers, self._least_degrees, key))
 
     def _with_vector(self, vector: np.ndarray) -> Any:
         assert self.hyperprior is not None
@@ -189,5 +179,5 @@ class LearnsNumbers(RoundsColumns):
         other = copy(self)
         other.prior = prior
         if hasattr(self, "data"):
-            other.data = other._data_again()
+            other.data = other._data(*self.data[: self._n_of_rows])
         return other

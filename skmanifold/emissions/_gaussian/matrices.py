@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,19 +31,13 @@ from .base import (
 )
 from .kernels import fill_images
 from .matrix_kernels import factor_covariances, fill_draws, fill_modes, fill_posteriors, total_log_marginal
-from .missing_kernels import (
-    add_expected_products,
-    draw_cells,
-    fill_columns_and_precisions,
-    fill_observed_squares,
-)
-from .rounded_kernels import draw_in_dependent_cells, fill_tangents
+from .missing_kernels import add_expected_sums, draw_cells, fill_columns_and_precisions, fill_observed_squares
+from .rounded import draw_in_dependent_cells, fill_tangents
 
 COST_OF_TASK = 2_000_000  # multiplications, about a millisecond
 _ROWS_DRAWN = 256  # of a task: some milliseconds
 _OBSERVED_ROWS = 1024  # of a task: matrices are prepared once for them
 _MISSING = 2**40  # child of a key beyond those of all rows, for draws of missing cells
-_CELLS_OF_TASK = 20_000  # differences of rows and means: some milliseconds with ten features
 
 
 class MatrixFamily(GaussianFamily):
@@ -56,6 +49,7 @@ class MatrixFamily(GaussianFamily):
 
     _ranks: np.ndarray  # of the patterns of all rows
     _far = 84.0  # see `MatrixData`
+    _n_of_rows = 3
     data_type: ClassVar[Any]
     _prepared: Callable[..., np.ndarray]  # what the scores of rows need of parameters
     sums_type: ClassVar[Any]
@@ -84,9 +78,7 @@ class MatrixFamily(GaussianFamily):
         d = self.n_features
         return self.n_components * d + self._n_matrices(self.n_components) * d * (d + 1) // 2
 
-    def add_log_densities(
-        self, rows: DenseRows | IncompleteRows, first: int, stop: int, parameters: Any, out: np.ndarray
-    ) -> None:
+    def add_log_densities(self, rows: DenseRows, first: int, stop: int, parameters: Any, out: np.ndarray) -> None:
         """Add the log densities of the observed cells of the rows `first` to `stop` given each component."""
         variances = self._variances_of_cells()
         if variances is not None:
@@ -143,46 +135,36 @@ class MatrixFamily(GaussianFamily):
         return DenseRows(values)
 
     def sum_expected(
-        self,
-        rows: IncompleteRows,
-        first: int,
-        stop: int,
-        first_block: int,
-        shares: np.ndarray,
-        parameters: Any,
+        self, rows: IncompleteRows, first: int, stop: int, first_block: int, shares: np.ndarray, parameters: Any
     ) -> BlockSums:
         """Expected statistics of the rows `first` to `stop`, given the observed cells and membership probabilities."""
         of_components = parameters.means, *self._columns_and_precisions(parameters.factors)
 
         def add(start, stop, own, *of_block):
             complete, incomplete = rows.split(start, stop)
-            of_complete = DenseRows(rows.values[complete]), 0, len(complete), own[complete - start]
-            self._add_shared(*of_complete, *of_block)
+            self._add_shared(DenseRows(rows.values[complete]), 0, len(complete), own[complete - start], *of_block)
             of_rows = rows.values, incomplete, incomplete - start, rows.patterns, own
-            add_expected_products(*of_rows, *of_components, self.origin, *of_block)
+            add_expected_sums(*of_rows, *of_components, self.origin, *of_block)
 
         return self._sum_each_block(first, stop, first_block, shares, add)
 
     def mode(self, statistics: Arrays) -> GaussianParameters:
         """The mode of precisions and their products with the means, which are the natural parameters."""
-        if self.prior.mean_precision == 0.0:
-            self._precisions(statistics[0])
+        self._precisions(statistics[0])
         return self._components(fill_modes, *self._of_sums(statistics))
 
     def draw(self, statistics: Arrays, key: np.uint64) -> GaussianParameters:
         """Draw the covariances, with the means integrated out, and then the means."""
-        data, sums = self._of_sums(statistics)
-        self._check_proper(math.isfinite(data.log_det))
-        return self._components(fill_draws, data, sums, key)
+        self._check_proper()
+        return self._components(fill_draws, *self._of_sums(statistics), key)
 
     def _is_definite(self) -> bool:
         covariance = np.ascontiguousarray(self.prior.covariance, np.float64)
         return math.isfinite(fill_upper_root(covariance, np.empty(covariance.shape)))
 
     def _of_sums(self, statistics: Arrays) -> tuple[Any, Any]:
-        no_rows = np.empty((0, self.n_features))
-        data = self._data(no_rows, np.empty(0, np.int32), np.empty(0, np.uint64))
-        return data, self.sums_type(*statistics, no_rows, no_rows, np.empty(0))
+        data = self.prepare(self._no_rows())
+        return data, self.sums_type(*statistics, data.values, data.values, np.empty(0))
 
     def _components(
         self,
@@ -214,7 +196,9 @@ class MatrixFamily(GaussianFamily):
     def _parameters(self, means: np.ndarray, covariances: np.ndarray) -> Any:
         """Parameters with these means, relative to the origin, and covariances."""
         covariances = np.ascontiguousarray(covariances).reshape(-1, self.n_features, self.n_features)
-        return self._whole(means, covariances, *self._factors(covariances, LEAST_SHARE))
+        factors, log_roots = self._factors(covariances, LEAST_SHARE)
+        offsets = np.zeros(len(means)) + (log_roots - 0.5 * self.n_features * LOG_2PI)
+        return GaussianParameters(means + self.origin, covariances, factors, offsets)
 
     def _factors(
         self, matrices: np.ndarray, least_share: float = 0.0, workers: Workers = ONE
@@ -233,10 +217,6 @@ class MatrixFamily(GaussianFamily):
             name = "all components" if self.shares_covariance else f"component {component}"
             refuse_singular(f"The covariance of {name}")
 
-    def _whole(self, means, covariances, factors, log_roots) -> GaussianParameters:
-        offsets = np.zeros(len(means)) + (log_roots - 0.5 * self.n_features * LOG_2PI)
-        return GaussianParameters(means + self.origin, covariances, factors, offsets)
-
     def _images(self, factors: np.ndarray, vectors: np.ndarray, of_vectors: np.ndarray | None = None) -> np.ndarray:
         """Products of triangular matrices, of each component or of all, and vectors of these components."""
         out = np.empty(vectors.shape)
@@ -251,27 +231,27 @@ class MatrixFamily(GaussianFamily):
 
     # Clusters of rows
 
-    def clusters(self, rows: DenseRows | IncompleteRows | None = None) -> Any:
+    def clusters(self, rows: DenseRows | None = None) -> Any:
         """The rows together with the prior, as Dirichlet process mixtures use them."""
-        bound = self._bound(rows if rows is None else self.transformed(rows))
-        self._check_proper(math.isfinite(bound.data.log_det))
+        self._check_proper()
+        bound = self._bound(self._no_rows() if rows is None else self.transformed(rows))
         extremes = [of.reduce(bound.rows.values, axis=0, initial=np.nan) for of in (np.fmin, np.fmax)]
-        prior = self.prior
         with np.errstate(over="ignore"):
-            gaps = np.array([*extremes, prior.mean]) - self.origin
-            refuse_far_rows(gaps / np.sqrt(np.diagonal(prior.covariance)))
+            gaps = np.array([*extremes, self.prior.mean]) - self.origin
+            refuse_far_rows(gaps / np.sqrt(np.diagonal(self.prior.covariance)))
         return bound
 
-    def _bound(self, rows: DenseRows | IncompleteRows | None = None) -> Any:
-        bound = copy(self)
-        bound.rows = rows = self._no_rows() if rows is None else rows
-        bound.n_rows, bound.log_base = rows.n_rows, rows.log_base
-        patterns = rows.patterns if isinstance(rows, IncompleteRows) else np.zeros(rows.n_rows, np.uint64)
-        bound._incomplete = np.flatnonzero(patterns)
-        bound._ranks = np.unique(patterns, return_inverse=True)[1]
-        place = np.full(rows.n_rows, -1, np.int32)
-        place[bound._incomplete] = np.arange(len(bound._incomplete))
-        bound.data = self._data(rows.values, place, patterns)
+    def prepare(self, rows: DenseRows) -> MatrixData:
+        """Rows and prior, as the kernels read them."""
+        patterns = np.zeros(rows.n_rows, np.uint64) if rows.patterns is None else rows.patterns
+        place, incomplete = np.full(rows.n_rows, -1, np.int32), np.flatnonzero(patterns)
+        place[incomplete] = np.arange(len(incomplete))
+        return self._data(rows.values, place, patterns)
+
+    def _bound(self, rows: DenseRows) -> Any:
+        bound = super()._bound(rows)
+        bound._incomplete = np.flatnonzero(bound.data.patterns)
+        bound._ranks = np.unique(bound.data.patterns, return_inverse=True)[1]
         bound._bounds = self._bounds_of(rows.values)
         return bound
 
@@ -287,16 +267,10 @@ class MatrixFamily(GaussianFamily):
         parameters = self._components(fill_draws, self.data, statistics, key, labels=present, workers=workers)
         values, completed = statistics.values.copy(), statistics.completed.copy()
         means, precisions = parameters.means - self.origin, parameters.factors.mT @ parameters.factors
-        of_components = means, precisions, self.origin, key
         assert self._bounds is not None
-        shared = *self._bounds[:2], places, *of_components, self.data.place, values, completed
-        tasks = split_range(self.n_rows, _ROWS_DRAWN)
-        workers.run(draw_in_dependent_cells, [(*task, *shared) for task in tasks])
+        shared = *self._bounds[:2], places, means, precisions, self.origin, key, self.data.place, values, completed
+        workers.run(draw_in_dependent_cells, [(*task, *shared) for task in split_range(self.n_rows, _ROWS_DRAWN)])
         return {"values": values, "completed": completed}
-
-    def _data_again(self) -> MatrixData:
-        """The same rows with the numbers of the prior."""
-        return self._data(*self.data[:3])
 
     def _data(self, values: np.ndarray, place: np.ndarray, patterns: np.ndarray) -> MatrixData:
         """Rows and the prior, as the kernels read them."""
@@ -357,14 +331,13 @@ class MatrixFamily(GaussianFamily):
         """Entropy of missing cells given labels and observed cells, at the expected parameters."""
         if not len(self._incomplete):
             return 0.0
-        present, place_of = occupied(statistics), np.zeros(len(statistics.sizes), np.int64)
-        place_of[present] = np.arange(len(present))
+        present = occupied(statistics)
         _, means, scatters, degrees = self._posterior(statistics, present)
         freedom = np.maximum(degrees - self._least_degrees, 0.5)
         parameters = self._parameters(means, scatters / self._as_covariances(freedom))
         of_rows = self.rows.values, self._incomplete, self.data.patterns
         _, log_roots, n_seen = self._observed_squares(*of_rows, parameters)
-        own = log_roots[np.arange(len(log_roots)), place_of[labels[self._incomplete]]]
+        own = log_roots[np.arange(len(log_roots)), np.searchsorted(present, labels[self._incomplete])]
         return float((0.5 * (1.0 + LOG_2PI) * (self.n_features - n_seen[:, 0]) - own).sum())
 
     def log_marginal(self, statistics: Any) -> float:
@@ -381,7 +354,7 @@ class MatrixFamily(GaussianFamily):
             of_cells = (precisions / (precisions + 1.0) * (degrees - self.n_features + 1.0))[:, None, None]
             scatters = scatters + of_cells * np.diag(variances)
         factors, log_roots = self._factors(scatters, workers=workers)
-        parameters = self._whole(means, scatters, factors, log_roots)._replace(offsets=np.zeros(len(means)))
+        parameters = GaussianParameters(means + self.origin, scatters, factors, np.zeros(len(means)))
         shared = parameters, log_roots, precisions / (precisions + 1.0), degrees - self.n_features + 1.0, out
         workers.run(self._add_students, [(*task, *shared) for task in self._tasks(len(means))])
         self._add_base(out)
@@ -395,15 +368,13 @@ class MatrixFamily(GaussianFamily):
             constants = gammaln(powers) - gammaln(0.5 * degrees) + 0.5 * n_seen * np.log(shares / np.pi)
             return constants + log_roots - powers * np.log1p(shares * squares)
 
-        of_rows = self.rows.split(start, stop) if len(self._incomplete) else (np.arange(start, stop), ())
-        complete, incomplete = of_rows
+        complete, incomplete = self.rows.split(start, stop) if len(self._incomplete) else (np.arange(start, stop), ())
         halves = np.zeros((len(complete), K))
         self._add_densities(values[complete], 0, len(complete), parameters, halves)
         out[complete] += log_densities(-2.0 * halves, log_roots, self.n_features)
         if not len(incomplete):
             return
-        of_rows = values, incomplete, self.data.patterns
-        squares, of_missing, n_seen = self._observed_squares(*of_rows, parameters)
+        squares, of_missing, n_seen = self._observed_squares(values, incomplete, self.data.patterns, parameters)
         out[incomplete] += np.where(n_seen > 0, log_densities(squares, log_roots - of_missing, n_seen), 0.0)
 
     def total_precision(self, statistics: Any, key: np.uint64) -> np.ndarray:
@@ -422,16 +393,14 @@ class MatrixFamily(GaussianFamily):
 
     def cell_distribution(self, attributes: dict[str, Any]) -> MatrixNormalCells | TransformedCells:
         """The distributions of single cells of components with these attributes."""
-        covariances = self._rounded(attributes["covariances_"])
-        return self._cells(MatrixNormalCells(attributes["components_"], covariances))
+        return self._cells(MatrixNormalCells(attributes["components_"], self._rounded(attributes["covariances_"])))
 
     def no_statistics(self, capacity: int) -> Any:
         """Sums of no rows."""
         d = self.n_features
         sums, products = np.zeros((capacity, d)), np.zeros((self._n_matrices(capacity), d, d))
         values = (self.rows.values if self._bounds is None else self._first_values)[self._incomplete]
-        completed = np.where(np.isnan(values), self.origin, values)
-        others = completed, self._first_values, self.hyperparameters
+        others = np.where(np.isnan(values), self.origin, values), self._first_values, self.hyperparameters
         return self.sums_type(np.zeros(capacity, np.int64), sums, products, *others)
 
     def draw_components(
@@ -442,8 +411,7 @@ class MatrixFamily(GaussianFamily):
         prepared = self._prepared(parameters)
         if not len(self._incomplete):
             return MatrixComponents(parameters, prepared)
-        of_missing = self._columns_and_precisions(parameters.factors, workers)
-        return IncompleteComponents(parameters, prepared, *of_missing)
+        return IncompleteComponents(parameters, prepared, *self._columns_and_precisions(parameters.factors, workers))
 
     def draw_bytes(self, n_components: float) -> float:
         """Approximate memory of a drawn partition with its components."""
@@ -460,7 +428,7 @@ class MatrixFamily(GaussianFamily):
     def _tasks(self, n_labels: int) -> list[tuple[int, int]]:
         """Ranges of rows whose densities given each label are computed at the same time."""
         least = _OBSERVED_ROWS if len(self._incomplete) else 64
-        return split_range(self.n_rows, max(least, _CELLS_OF_TASK // max(1, n_labels)))
+        return split_range(self.n_rows, max(least, self.cells_of_task // max(1, n_labels)))
 
 
 def symmetric(lower: np.ndarray) -> np.ndarray:

@@ -187,8 +187,7 @@ def _fill_no_scores(components, data, rows, n_above, scores):
 def _fill_observed_scores(components, data, rows, n_above, scores):
     (means, _, _, offsets), _, columns, precisions = components
     n_left, log_roots, d = n_above.copy(), np.empty(scores.shape), means.shape[1]
-    of_components = means, columns, precisions
-    fill_observed_squares(data.values, rows, data.patterns, n_above, *of_components, scores, log_roots)
+    fill_observed_squares(data.values, rows, data.patterns, n_above, means, columns, precisions, scores, log_roots)
     for i in range(len(rows)):
         if data.place[rows[i]] < 0 or n_above[i] <= 1:
             continue

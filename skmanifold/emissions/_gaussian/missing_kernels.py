@@ -118,8 +118,7 @@ def fill_gaps(cells, X, row, mean, f):
     columns, root, d = cells.columns[f], cells.roots[f], len(mean)
     seen, missing, n_missing = cells.seen, cells.missing, cells.n_missing[0]
     noise, gaps, image = cells.noise, cells.gaps, cells.image
-    for j in range(d):
-        image[j] = 0.0
+    image[:] = 0.0
     for i in range(d - n_missing):
         a = seen[i]
         gap = X[row, a] - mean[a]
@@ -276,9 +275,7 @@ def draw_cells(X, chosen, places, patterns, labels, first_row, key, means, colum
 
 
 @njit(cache=True, nogil=True)
-def add_expected_products(
-    X, chosen, places, patterns, shares, means, columns, precisions, origin, sizes, sums, products
-):
+def add_expected_sums(X, chosen, places, patterns, shares, means, columns, precisions, origin, sizes, sums, products):
     """Add `chosen` rows minus the origin to expected sizes, sums and products, (G, d, d), by `shares`, (n_shares, K).
 
     Missing cells have conditional means; products also contain their conditional covariances. `places` are rows of

@@ -12,12 +12,13 @@ from ...numerics.simd import ROW_LANES
 from ...utils._njit import njit, njit_part
 from ...utils._threads import Workers
 from .. import kernels
-from .._statistics import OF_ROWS, move_entry, occupied, without_rows
+from .._linear_kernels import merge_labels
+from .._statistics import OF_ROWS, occupied, without_rows
 from . import matrix_kernels
 from .base import GaussianParameters, IncompleteComponents, MatrixComponents, MatrixData
-from .full import FullSums
+from .full import FullSums, add_by_label
 from .hyperparameters import NormalPrior, PriorNumbers, pooled
-from .kernels import add_products, add_tied_densities, fill_image, fill_images_of_rows, fill_tied_squares, load_columns
+from .kernels import add_tied_densities, fill_image, fill_images_of_rows, fill_tied_squares, load_columns
 from .learned import LearnsNumbers
 from .matrices import MatrixFamily, symmetric
 from .matrix_kernels import fill_draws
@@ -58,11 +59,7 @@ def _count_row(data, statistics, row, label, sign):
         total[a] += sign * (x[a] - origin[a])
 
 
-@kernels.merge_labels.of(TiedData)
-@njit_part
-def _merge_labels(data, statistics, kept, gone):
-    move_entry(statistics.sizes, kept, gone)
-    move_entry(statistics.sums, kept, gone)
+kernels.merge_labels.of(TiedData)(merge_labels)
 
 
 @kernels.fill_scores.of(TiedData)
@@ -110,8 +107,7 @@ def _fill_posteriors(data, statistics, labels, first, stop, precisions, means, s
         has_rows = k < len(sizes) and sizes[k] > 0
         precisions[i] = strength + sizes[k] if has_rows else strength
         for a in range(d):
-            given = (strength * data.mean[a] + sums[k, a]) / (strength + sizes[k]) if has_rows else data.mean[a]
-            means[i, a] = given
+            means[i, a] = (strength * data.mean[a] + sums[k, a]) / (strength + sizes[k]) if has_rows else data.mean[a]
 
 
 @njit(cache=True, nogil=True)
@@ -124,17 +120,6 @@ def _use_row(data, statistics, posterior, row):
         posterior.gaps[a] = (x[a] - data.origin[a]) - data.mean[a]
     fill_image(posterior.factor, posterior.gaps, posterior.image)
     posterior.last[0] = row
-
-
-@njit(cache=True, nogil=True)
-def _log_density(data, n, total, image, offset):
-    """Log predictive density of a row with this image, given n rows whose images have this sum."""
-    precision, d = data.mean_precision + n, len(image)
-    spread, square = 1.0 + 1.0 / precision, 0.0
-    for a in range(d):
-        gap = image[a] - total[a] / precision
-        square += gap * gap
-    return offset - 0.5 * d * math.log(spread) - 0.5 * square / spread
 
 
 @kernels.refresh_posterior.of(TiedData)
@@ -150,9 +135,14 @@ def _refresh_posterior(data, statistics, posterior, label):
 @njit_part
 def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
     _use_row(data, statistics, posterior, row)
+    image, d = posterior.image, len(posterior.image)
     for c in range(n_labels):
-        n = statistics.sizes[labels[c]]
-        out[c] += _log_density(data, n, posterior.sums[labels[c]], posterior.image, posterior.offset)
+        total, precision = posterior.sums[labels[c]], data.mean_precision + statistics.sizes[labels[c]]
+        spread, square = 1.0 + 1.0 / precision, 0.0
+        for a in range(d):
+            gap = image[a] - total[a] / precision
+            square += gap * gap
+        out[c] += posterior.offset - 0.5 * d * math.log(spread) - 0.5 * square / spread
 
 
 @kernels.log_bayes_factor.of(TiedData)
@@ -224,9 +214,7 @@ class TiedFamily(MatrixFamily):
 
     def with_learned_prior(self, statistics: TiedSums, free: Any) -> TiedFamily:
         """These rows with the most probable prior of the means given a partition."""
-        of_means = {"mean_precision"}.intersection(free)
-        log_marginal = self.log_marginal_of(statistics, self.prior.covariance)
-        return self._with_best_prior(log_marginal, of_means, self.prior.covariance)
+        return super().with_learned_prior(statistics, {"mean_precision"}.intersection(free))
 
     def log_marginal_of(self, statistics: TiedSums, reference: np.ndarray) -> Callable[[PriorNumbers], float]:
         """The log marginal density of the rows as a function of the precision of means."""
@@ -281,9 +269,8 @@ class TiedFamily(MatrixFamily):
         return 500 + 10 * self.n_features
 
     def _products_of(self, rows: np.ndarray, chosen: np.ndarray | None = None) -> np.ndarray:
-        """Sum of products of rows about the origin, (d, d): the lower triangle."""
-        d = self.n_features
-        order, products = np.arange(len(rows)) if chosen is None else chosen, np.zeros((d, d))
-        shared = np.ones(len(order)), self.origin, (np.zeros((4, d)), np.empty(4))
-        add_products(rows, 0, order, 0, len(order), *shared, np.zeros(d), products)
+        """Sum of products of rows about the origin, (1, d, d): the lower triangle."""
+        d, order = self.n_features, np.arange(len(rows)) if chosen is None else chosen
+        sums, products = np.zeros((1, d)), np.zeros((1, d, d))
+        add_by_label(0, 1, rows, order, np.array([0, len(order)]), self.origin, sums, products)
         return products

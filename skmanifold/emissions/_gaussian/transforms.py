@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from ...numerics.slice_update import slice_update, slice_updates
+from ...numerics.slice_update import slice_updates
 from ...random._keys import root_key
 from ...utils._conditions import Array, Sizes
 from ...utils._declared import Saved
@@ -156,7 +156,7 @@ class TransformsColumns(Family):
     Parameters, priors and statistics are of transformed columns. Fitted attributes, cells and new rows are not.
     """
 
-    has_matrices: bool
+    has_matrices = True  # whether covariances are matrices
     transform: Saved[YeoJohnson | None]  # None if all columns stay as they are
     _incomplete: np.ndarray  # indices of the rows with missing cells, if there are matrices
     hyperprior: Saved[Hyperprior | None]  # of what chains of a Dirichlet process mixture draw
@@ -192,7 +192,7 @@ class TransformsColumns(Family):
         if len(completed):
             filled[np.isnan(filled).any(axis=1)] = completed
         powers = best_powers(self, spread, filled, weights, labels)
-        if (powers == (1.0 if self.transform is None else self.transform.powers)).all():
+        if (powers == self.powers).all():
             return self, statistics
         other = self._with_transform(YeoJohnson.of_rows(X, weights, powers))
         again = other.no_statistics(len(statistics.sizes))
@@ -212,7 +212,8 @@ class TransformsColumns(Family):
         return other.clusters(self.rows._replace(values=self._inverse(self._values()), log_base=None))
 
     @property
-    def _powers(self) -> np.ndarray:
+    def powers(self) -> np.ndarray:
+        """Powers of the transforms of all columns, (d,)."""
         return np.ones(self.n_features) if self.transform is None else self.transform.powers
 
     def _with_powers(self, powers: np.ndarray) -> Any:
@@ -220,7 +221,7 @@ class TransformsColumns(Family):
         last, own = self._last_given, getattr(self, "data", None)
         known = [self] if last is None or last[0][-1] is not own else [self, last[1]]
         for family in known:  # this one first: rows that are transformed again are rounded otherwise
-            if self.transform is None or np.array_equal(family._powers, powers):
+            if self.transform is None or np.array_equal(family.powers, powers):
                 return family
         assert self.transform is not None
         return self._with_transform(self.transform.with_powers(powers))
@@ -238,13 +239,13 @@ class TransformsColumns(Family):
         """
         assert self.transform is not None
         assert self.hyperprior is not None
-        columns = np.flatnonzero(self._powers != 1.0)
+        columns = np.flatnonzero(self.powers != 1.0)
         if not self.is_separated:
             columns = np.array([rng.choice(columns)])
         own, drawn = self.transform.take(columns), statistics
         x = own.inverse(self._values(statistics)[:, columns])
 
-        def log_densities(powers: np.ndarray) -> np.ndarray:
+        def log_densities(powers: np.ndarray) -> Any:
             nonlocal drawn
             of_columns = own.with_powers(powers)
             other, drawn = self._with_columns(columns, of_columns.forward(x), statistics)
@@ -253,15 +254,9 @@ class TransformsColumns(Family):
                 return np.nansum(of_columns.log_slopes(x), axis=0) + other.log_marginals_of_columns(drawn)[columns]
             return of_columns.log_derivatives(x).sum() + other.log_marginal(drawn)
 
-        # In both cases the last powers are those that are returned
-        if self.is_separated:
-            bounds = np.zeros(len(columns)), np.full(len(columns), 2.0)
-            powers: Any = slice_updates(log_densities, own.powers, *bounds, rng)
-        else:
-            before = float(own.powers[0])
-            powers = slice_update(lambda power: float(log_densities(np.array([power]))), before, 0.0, 2.0, rng)
-        vector = statistics.hyperparameters.copy()
-        self.hyperprior.powers_of(vector)[columns] = powers
+        bounds, vector = (np.zeros(len(columns)), np.full(len(columns), 2.0)), statistics.hyperparameters.copy()
+        # The last powers, those of `drawn`, are those that are returned
+        self.hyperprior.powers_of(vector)[columns] = slice_updates(log_densities, own.powers, *bounds, rng)
         return drawn._replace(hyperparameters=vector)
 
     def _with_columns(self, columns: np.ndarray, Y: np.ndarray, statistics: Any) -> tuple[Any, Any]:
@@ -285,6 +280,10 @@ class TransformsColumns(Family):
     def _inverse(self, values: np.ndarray) -> np.ndarray:
         """Values of which these are transforms."""
         return values if self.transform is None else self.transform.inverse(values)
+
+    def _forward(self, X: np.ndarray) -> np.ndarray:
+        """Transformed values."""
+        return X if self.transform is None else self.transform.forward(X)
 
     def _cells(self, cells: Any) -> Any:
         """Distributions of cells, given those of their transforms."""

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from ...random._keys import root_key
 from ...utils._conditions import MOST_COUNTED
 from ...utils._sklearn import Interval, StrOptions
-from ...utils._threads import Workers, limit_threads
+from ...utils._threads import ONE, limit_threads
 from ...utils._typing import MatrixLike
 from .._base import WeighableEmission, refuse_unset
 from .family import VonMisesFisherFamily
@@ -122,17 +122,16 @@ class VonMisesFisher(WeighableEmission):
         cosine = self.cosine_prior
         if cosine is None:
             weights = np.ones(rows.n_rows) if row_weights is None else row_weights
-            with Workers(1) as workers, limit_threads("blas"):
-                found = SphericalKMeans(rows, weights, n_components, workers)
-                cosine = max(found.begin_at_rows(root_key(0), "k-means++").mean_cosine, _LEAST_COSINE)
+            with limit_threads("blas"):
+                found = SphericalKMeans(rows, weights, n_components, ONE).begin_at_rows(root_key(0), "k-means++")
+            cosine = max(found.mean_cosine, _LEAST_COSINE)
         return self._family(cosine, n_components, rows.n_features)
 
     def prior_family(self, n_features: int, n_components: int, n_tokens: int) -> VonMisesFisherFamily:
         """Make a family whose hyperparameters do not depend on rows."""
         if isinstance(self.concentration, str):
             refuse_unset(self, "cosine_prior")
-        cosine = _LEAST_COSINE if self.cosine_prior is None else self.cosine_prior
-        return self._family(cosine, n_components, n_features)
+        return self._family(_LEAST_COSINE if self.cosine_prior is None else self.cosine_prior, n_components, n_features)
 
     def _family(self, cosine: float, n_components: int, n_features: int) -> VonMisesFisherFamily:
         kind = self.concentration if isinstance(self.concentration, str) else float(self.concentration)

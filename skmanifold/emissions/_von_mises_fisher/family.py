@@ -17,7 +17,7 @@ from ...random._variates import fill_direction
 from ...utils._conditions import MOST_COUNTED, Array, Real, refuse
 from ...utils._declared import Lacking, Saved
 from ...utils._njit import njit
-from ...utils._threads import Workers, split_range
+from ...utils._threads import ONE, Workers, split_range
 from .._family import Family
 from .._protocols import Arrays
 from .._statistics import occupied, selected
@@ -151,8 +151,7 @@ class VonMisesFisherFamily(Family):
     def seed_weighted_labels(self, rows: DirectedRows, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
         """Initial labels by spherical k-means from seeds."""
         weights = np.ones(rows.n_rows) if row_weights is None else row_weights
-        with Workers(1) as workers:  # chains may run in parallel
-            return SphericalKMeans(rows, weights, self.n_components, workers).labels_from_rows(key)
+        return SphericalKMeans(rows, weights, self.n_components, ONE).labels_from_rows(key)  # chains may be in parallel
 
     # Posterior and parameters
 
@@ -414,8 +413,7 @@ def _attributes(directions: np.ndarray, cosines: np.ndarray, concentrations: np.
 
 def _draw_means(key: np.uint64, statistics: DirectionSums, concentrations: np.ndarray) -> np.ndarray:
     """Draw mean directions of components, (K, n_features), given their concentrations."""
-    lengths = np.sqrt(np.square(statistics.sums).sum(axis=1))
-    return draw_directions(key, statistics.sums, concentrations * lengths)
+    return draw_directions(key, statistics.sums, concentrations * np.sqrt(np.square(statistics.sums).sum(axis=1)))
 
 
 def draw_directions(key: np.uint64, means: np.ndarray, concentrations: np.ndarray) -> np.ndarray:

@@ -363,16 +363,6 @@ def _log_predictive_given(order, concentration, length, product):
     return peaks - compute_log_peak(order, concentration * after) - concentration * (1.0 + length - after)
 
 
-@njit(cache=True, nogil=True)
-def _log_predictive(data, concentration, n, length, product):
-    """The same for n rows with this sum; the concentration 0 is replaced by an estimate."""
-    if concentration == 0.0:
-        (rows, gap, _), d = data.prior, float(data.n_features)
-        ratio = min((length + rows - gap) / (n + rows), _MAX_RATIO)
-        concentration = ratio * (d - ratio * ratio) / (1.0 - ratio * ratio)
-    return _log_predictive_given(0.5 * data.n_features - 1.0, concentration, length, product)
-
-
 @kernels.refresh_posterior.of(DenseDirectionData, SparseDirectionData)
 @njit_part
 def _refresh_posterior(data, statistics, posterior, label):
@@ -382,11 +372,15 @@ def _refresh_posterior(data, statistics, posterior, label):
 @kernels.add_predictive.of(DenseDirectionData, SparseDirectionData)
 @njit_part
 def _add_predictive(data, statistics, posterior, row, labels, n_labels, out):
+    (rows, gap, _), d = data.prior, float(data.n_features)
     for c in range(n_labels):
-        label = labels[c]
+        label, concentration = labels[c], posterior.concentration
         product = product_with(data, row, statistics.sums[label])
-        n, length = statistics.sizes[label], posterior.lengths[label]
-        out[c] += _log_predictive(data, posterior.concentration, n, length, product)
+        length = posterior.lengths[label]
+        if concentration == 0.0:  # each cluster has its own, of which this is an estimate
+            ratio = min((length + rows - gap) / (statistics.sizes[label] + rows), _MAX_RATIO)
+            concentration = ratio * (d - ratio * ratio) / (1.0 - ratio * ratio)
+        out[c] += _log_predictive_given(0.5 * data.n_features - 1.0, concentration, length, product)
 
 
 @kernels.log_bayes_factor.of(DenseDirectionData, SparseDirectionData)

@@ -435,10 +435,8 @@ class SphericalKMeans:
         self.sums[:] = 0.0
         self.sizes[:] = 0.0
         common, filled = (self.row_weights, parameters, hard), (self.log_density, self.labels)
-        totals = self.workers.run(
-            self.rows.expect,
-            [(*block, *common, self.sums[b], self.sizes[b], *filled) for b, block in enumerate(self.blocks)],
-        )
+        tasks = [(*block, *common, self.sums[b], self.sizes[b], *filled) for b, block in enumerate(self.blocks)]
+        totals = self.workers.run(self.rows.expect, tasks)
         for b in range(1, len(self.blocks)):
             self.sums[0] += self.sums[b]
             self.sizes[0] += self.sizes[b]
