@@ -47,19 +47,15 @@ def begin_rows(sampler: Any, model: Any, keys: np.ndarray) -> SCIRRowsState:
     if sampler.control_variate is None:
         return state
     latents, counts = model.init_rows(subkey(keys[0], Purpose.INITIAL_LATENTS))
-    words = _all_rows(model)
-    state = state._replace(latents=latents)
-    rows = _read(model, state, words, keys[0])
-    rows = add_counts(rows, words, counts, _FOR_EVER, model.row_prior, scale=1.0, lasting=True)
-    return state._replace(rows=rows)
+    return begin_at(model, state._replace(latents=latents), _all_rows(model), counts, 1.0, keys[0])
 
 
 def begin_at(
     model: Any, state: SCIRRowsState, words: np.ndarray, counts: Any, scale: float, key: np.uint64
 ) -> SCIRRowsState:
     """The chain with `words` (ascending) drawn from the stationary distribution given `scale` times these counts."""
-    rows = _read(model, state, words, key)
-    rows = add_counts(rows, words, counts, _FOR_EVER, model.row_prior, scale=scale, lasting=False)
+    rows, lasting = _read(model, state, words, key), state.latents is not None
+    rows = add_counts(rows, words, counts, _FOR_EVER, model.row_prior, scale=scale, lasting=lasting)
     return state._replace(rows=rows)
 
 

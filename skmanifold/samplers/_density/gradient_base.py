@@ -97,9 +97,8 @@ class GradientMemory(NamedTuple):
         size = self.gradient.size
         covariance, running = self.covariance, self.running
         vectors = None if covariance is None else covariance.vectors
-        if (self.declared and covariance is None) or (covariance is not None and covariance.values.shape != (1, size)):
-            return "has a covariance that does not fit its points"
-        if vectors is not None and vectors.shape != (1, size, size):
+        fits = not self.declared if covariance is None else covariance.values.shape == (1, size)
+        if not fits or (vectors is not None and vectors.shape != (1, size, size)):
             return "has a covariance that does not fit its points"
         if running is not None and (covariance is None or running.shape[1:] not in ((size,), (size, size))):
             return "has a running covariance that does not fit its points"

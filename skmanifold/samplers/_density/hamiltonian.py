@@ -18,11 +18,10 @@ from .integrator_kernels import OU
 from .matrix_friction import GeodesicMatrixFriction, MatrixFriction, check_friction
 from .moves import (
     SCHEMES,
-    EulerFriction,
     EulerThermostat,
+    Friction,
     GeodesicFriction,
     GeodesicThermostat,
-    SplitFriction,
     SplitThermostat,
 )
 from .noise_covariance import NoiseCovariance
@@ -162,7 +161,7 @@ class SGHMC(_FrictionSampler):
             return (GeodesicMatrixFriction if is_matrix else GeodesicFriction)(OU, self.friction, every)
         if is_matrix:
             return MatrixFriction(self.scheme, self.friction, every)
-        return (EulerFriction if self.scheme == "euler" else SplitFriction)(float(self.friction), every)
+        return Friction(self.scheme == "euler", float(self.friction), every)
 
 
 class SGNHT(_ThermostatSampler):

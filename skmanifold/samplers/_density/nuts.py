@@ -237,7 +237,7 @@ class _Kernels:
         shape = (model.manifold.size,) if self.functions is not None else model.manifold.shape
         depth = sampler.max_depth
         ends, inner, blocks, candidates, point = (
-            np.zeros((*axes, 1, *shape)) for axes in ((3, 2), (2, 2), (3, 2, depth), (2, 2), ())
+            np.zeros((*axes, 1, *shape)) for axes in ((3, 2), (2, 2), (3, depth, 2), (2, 2), ())
         )
         self._work = Workspace(ends, inner, blocks, candidates, point, np.zeros(1))
 
