@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
