@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from numbers import Real
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -132,14 +133,14 @@ class LogPositionState(NamedTuple):
     log_theta: Annotated[np.ndarray, Array("float64", "1 ...", high=MOST_LOG)]
 
 
+@dataclass(eq=False, repr=False)
 class _ExactSampler(ManifoldSampler):
     state_types: ClassVar[tuple[type, ...]] = (LogPositionState,)
     _parameter_constraints: ClassVar[dict] = {
         "step_size": [Interval(Real, 0, None, closed="neither"), PolynomialDecay, callable]
     }
 
-    def __init__(self, step_size: StepSize = 0.5) -> None:
-        self.step_size = step_size
+    step_size: StepSize = 0.5
 
     def _log_position(self, state: LogPositionState) -> np.ndarray:
         return state.log_theta
@@ -156,6 +157,7 @@ class _ExactSampler(ManifoldSampler):
         return {"log_position": log_position}
 
 
+@dataclass(eq=False, repr=False)
 class SCIR(_ExactSampler):
     r"""Stochastic Cox-Ingersoll-Ross process: gammas and Dirichlet rows without discretisation error.
 
@@ -205,12 +207,8 @@ class SCIR(_ExactSampler):
         "control_variate": [None, StrOptions({"stored"})],
     }
 
-    def __init__(
-        self, step_size: StepSize = 0.5, lazy: bool = True, control_variate: Literal["stored"] | None = None
-    ) -> None:
-        self.step_size = step_size
-        self.lazy = lazy
-        self.control_variate = control_variate
+    lazy: bool = True
+    control_variate: Literal["stored"] | None = None
 
     @property
     def keeps_rows(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral
 from typing import ClassVar
 
@@ -15,6 +16,7 @@ from .._states import State, counted
 from .base import ManifoldSampler, step_keys
 
 
+@dataclass(eq=False, repr=False)
 class ColumnGibbs(ManifoldSampler):
     r"""Gibbs sampler over the columns of a frame with a matrix von Mises-Fisher distribution.
 
@@ -52,8 +54,7 @@ class ColumnGibbs(ManifoldSampler):
     _draws_isolated_points = True  # Stiefel(1, 1) consists of the points -1 and 1
     _parameter_constraints: ClassVar[dict] = {"n_sweeps": [Interval(Integral, 1, None, closed="left")]}
 
-    def __init__(self, n_sweeps: int = 1) -> None:
-        self.n_sweeps = n_sweeps
+    n_sweeps: int = 1
 
     def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
         return State(position, step_keys(keys), 0, np.nan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -25,6 +26,7 @@ _ROWS_PER_COORDINATE = 10  # of the first estimate of the Fisher information
 _LEAST_EIGENVALUE = 1e-12  # of the Fisher information, relative to the largest
 
 
+@dataclass(eq=False, repr=False)
 class SGFS(GradientSampler):
     r"""Stochastic-gradient Fisher scoring.
 
@@ -69,9 +71,8 @@ class SGFS(GradientSampler):
         "noise": [StrOptions({"fisher"}), Interval(Real, 0, None, closed="neither"), "array-like"],
     }
 
-    def __init__(self, step_size: StepSize = 1.0, noise: Literal["fisher"] | ArrayLike = "fisher") -> None:
-        self.step_size = step_size
-        self.noise = noise
+    step_size: StepSize = 1.0
+    noise: Literal["fisher"] | ArrayLike = "fisher"
 
     def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> GradientState:
         if model.batch_size is None or model.batch_size >= model.n_samples:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from inspect import get_annotations
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
@@ -209,11 +210,8 @@ class GradientSampler(ManifoldSampler):
         for state_type in cls.state_types:
             if state_type._fields[: len(expected)] != expected:  # type: ignore[attr-defined]
                 raise TypeError(f"{state_type.__name__} must have the fields {', '.join(expected)} first.")
-        own = cls._get_param_names()
-        if "__init__" in cls.__dict__:
-            cls._parameter_constraints = {
-                name: rule for name, rule in cls._parameter_constraints.items() if name in own
-            }
+        own, rules = {*cls._get_param_names(), *get_annotations(cls)}, cls._parameter_constraints  # also of a dataclass
+        cls._parameter_constraints = {name: rule for name, rule in rules.items() if name in own} or rules
 
     @property
     def is_anchored(self) -> bool:

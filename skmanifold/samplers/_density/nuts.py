@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -54,6 +55,7 @@ class NUTSState(NamedTuple):
     report: np.ndarray  # (n_chains, N_REPORTED): on the last transition
 
 
+@dataclass(eq=False, repr=False)
 class NUTS(ManifoldSampler):
     r"""The no-U-turn sampler: Hamiltonian Monte Carlo with trajectories that end where they turn back.
 
@@ -109,17 +111,10 @@ class NUTS(ManifoldSampler):
         "max_depth": [Interval(Integral, 1, 20, closed="both")],
     }
 
-    def __init__(
-        self,
-        step_size: float | None = None,
-        target_acceptance: float = 0.8,
-        metric: Literal["diagonal", "dense", "unit"] = "diagonal",
-        max_depth: int = 10,
-    ) -> None:
-        self.step_size = step_size
-        self.target_acceptance = target_acceptance
-        self.metric = metric
-        self.max_depth = max_depth
+    step_size: float | None = None
+    target_acceptance: float = 0.8
+    metric: Literal["diagonal", "dense", "unit"] = "diagonal"
+    max_depth: int = 10
 
     def _begin(self, model: Any, keys: np.ndarray, position: np.ndarray) -> NUTSState:
         n_chains, size = len(keys), model.manifold.size
