@@ -208,6 +208,13 @@ def fold_keys(keys, value, out):
         out[chain] = fold_in(keys[chain], value)
 
 
+def derived_keys(keys: np.ndarray, value: int | np.integer) -> np.ndarray:
+    """As `fold_keys`, a new array."""
+    out = np.empty_like(keys)
+    fold_keys(keys, value, out)
+    return out
+
+
 # Gammas
 
 

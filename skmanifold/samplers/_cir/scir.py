@@ -14,7 +14,7 @@ from ...manifolds import PositiveOrthant, Simplex
 from ...models import HasCounts, HasLogNormalMean, HasRowCounts, IncompatibleError
 from ...random._discrete_variates import poisson
 from ...random._keys import Purpose, fold_in, fold_in_each, subkey
-from ...random._variates import fill_normal, fold_keys, log_gamma_variate
+from ...random._variates import derived_keys, fill_normal, log_gamma_variate
 from ...utils._conditions import Array
 from ...utils._njit import njit
 from ...utils._parameters import offers
@@ -242,8 +242,7 @@ class SCIR(_ExactSampler):
         if isinstance(state, SCIRRowsState):
             return step_rows(self, model, state)
         h = step_size_at(self.step_size, state.n_steps)
-        keys = np.empty_like(state.key)
-        fold_keys(state.key, state.n_steps, keys)
+        keys = derived_keys(state.key, state.n_steps)
         shapes = _shapes(self, model, state, keys)
         n_chains, log_theta = len(keys), state.log_theta
         _step_cir(keys, h, shapes.reshape(n_chains, -1), log_theta.reshape(n_chains, -1))
@@ -294,8 +293,8 @@ class GeometricBrownian(_ExactSampler):
     def step(self, model: HasLogNormalMean, state: LogPositionState) -> LogPositionState:
         """One exact transition of every coordinate."""
         h = step_size_at(self.step_size, state.n_steps)
-        keys, mean, noise = np.empty_like(state.key), np.empty_like(state.position), np.empty_like(state.position)
-        fold_keys(state.key, state.n_steps, keys)
+        keys = derived_keys(state.key, state.n_steps)
+        mean, noise = np.empty_like(state.position), np.empty_like(state.position)
         model.expected_log(state.position, keys, mean)
         _check(self, state, np.isfinite(mean).reshape(len(keys), -1).all(axis=1), "mean that is not finite")
         fill_normal(keys, Purpose.NOISE, noise.reshape(len(keys), -1))

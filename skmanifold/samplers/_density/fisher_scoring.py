@@ -14,7 +14,7 @@ from ...models._density import check_covariance
 from ...models._minibatch import covariance_matrices
 from ...numerics.linalg import times
 from ...random._keys import Purpose
-from ...random._variates import fill_normal, fold_keys
+from ...random._variates import derived_keys, fill_normal, fold_keys
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize
@@ -82,8 +82,7 @@ class SGFS(GradientSampler):
         if not isinstance(self.noise, str):
             check_covariance(self.noise, model.manifold.size, "noise")
         state = super()._begin(model, keys, position)
-        memory, first = state.memory, np.empty_like(keys)
-        fold_keys(keys, Purpose.METRIC, first)
+        memory, first = state.memory, derived_keys(keys, Purpose.METRIC)
         for t in range(_n_first(model)):
             fold_keys(first, t, memory.keys)
             self._learn(model, memory, position, t)
