@@ -220,25 +220,18 @@ def _is_in_turned_block(leaf, depth, sign, y, v, blocks):
 
 
 @njit_or_interpreted(cache=True, nogil=True)
-def evaluate(gradient, density, scale, c, point, value, keys, t, y, g):
-    """Write the gradient in coordinates at y to g; returns the log density."""
-    fill_points(scale, c, y, point)
-    gradient(point, keys, t, g)
-    pull_back(scale, c, g)
-    density(point, value)
-    return value[0]
-
-
-@njit_or_interpreted(cache=True, nogil=True)
 def leap(gradient, density, geometry, scale, c, point, value, keys, t, h, y, v, g):
     """Make a leapfrog step along a geodesic, in place; returns the log density."""
     add_scaled(v, h / 2, g)
     project(geometry, y, v)
     flow(geometry, y, v, h)
-    log_density = evaluate(gradient, density, scale, c, point, value, keys, t, y, g)
+    fill_points(scale, c, y, point)
+    gradient(point, keys, t, g)
+    pull_back(scale, c, g)  # the gradient in coordinates
+    density(point, value)
     add_scaled(v, h / 2, g)
     project(geometry, y, v)
-    return log_density
+    return value[0]
 
 
 @njit_or_interpreted(cache=True, nogil=True)
