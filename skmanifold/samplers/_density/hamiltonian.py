@@ -17,14 +17,7 @@ from .._schedule import StepSize
 from .gradient_base import SVRG, GradientSampler, MomentumState, ThermostatState
 from .integrator_kernels import OU
 from .matrix_friction import GeodesicMatrixFriction, MatrixFriction, check_friction
-from .moves import (
-    SCHEMES,
-    EulerThermostat,
-    Friction,
-    GeodesicFriction,
-    GeodesicThermostat,
-    SplitThermostat,
-)
+from .moves import SCHEMES, EulerThermostat, Friction, GeodesicFriction, GeodesicThermostat, SplitThermostat
 from .noise_covariance import NoiseCovariance
 from .recipe import Recipe
 
