@@ -74,9 +74,8 @@ def check_labels_of_all(estimator: BaseEstimator, X: Any) -> None:
 
 def labels_of_all(estimator: Any, X: Any) -> np.ndarray:
     """``labels_`` of a fit to X, or predicted labels of all rows if callbacks have held out rows."""
-    if is_elsewhere(X):
-        return estimator.labels_
-    return estimator.labels_ if len(estimator.labels_) == n_rows(readable(X)) else estimator.predict(X)
+    is_whole = is_elsewhere(X) or len(estimator.labels_) == n_rows(readable(X))
+    return estimator.labels_ if is_whole else estimator.predict(X)
 
 
 def callbacks_of(estimator: BaseEstimator) -> list:

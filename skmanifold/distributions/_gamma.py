@@ -71,9 +71,7 @@ def sample_truncated_gamma(
         raise ValueError("rate must be positive, between 1e-200 and 1e200.")
     if not (np.all(lower >= 0.0) and np.all(lower < upper)):
         raise ValueError("The limits must satisfy 0 <= lower < upper.")
-    arrays = list(np.broadcast_arrays(shape, rate, lower, upper))
-    if size is not None:
-        arrays = [broadcast_to_size(array, size) for array in arrays]
+    arrays = [broadcast_to_size(array, size) for array in np.broadcast_arrays(shape, rate, lower, upper)]
     out = np.empty(arrays[0].shape)
     key = as_generator(random_state).integers(2**64, dtype=np.uint64)
     _fill_truncated_gamma(key, *(array.flatten() for array in arrays), out.reshape(-1))
@@ -87,8 +85,8 @@ def check_gamma_shape(shape: np.ndarray, name: str = "shape") -> None:
 
 
 def broadcast_to_size(array: np.ndarray, size: SizeLike) -> np.ndarray:
-    """Broadcast a parameter to the shape `size`."""
-    size = as_shape(size)
+    """Broadcast a parameter to the shape `size`; None leaves its shape."""
+    size = array.shape if size is None else as_shape(size)
     try:
         return np.broadcast_to(array, size)
     except ValueError:
@@ -239,8 +237,7 @@ def sample_log_gamma(shape: ArrayLike, size: SizeLike = None, random_state: Gene
     """
     shape = np.asarray(shape, dtype=np.float64)
     check_gamma_shape(shape)
-    if size is not None:
-        shape = broadcast_to_size(shape, size)
+    shape = broadcast_to_size(shape, size)
     rng = as_generator(random_state)
     log_draws = np.log(rng.standard_gamma(shape + 1.0))
     return (log_draws - rng.standard_exponential(shape.shape) / shape)[()]

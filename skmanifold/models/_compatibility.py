@@ -45,12 +45,7 @@ def is_compatible(sampler: Any, model: Any) -> bool:
     return not any(_missing(sampler, model))
 
 
-def check_compatible(
-    sampler: Any,
-    model: Any,
-    known_samplers: Iterable[type] = (),
-    charts: Iterable[Any] = (),
-) -> None:
+def check_compatible(sampler: Any, model: Any, known_samplers: Iterable[type] = (), charts: Iterable[Any] = ()) -> None:
     """Raise `IncompatibleError` unless `model` offers all that `sampler` requires, and `sampler` what it declares.
 
     Parameters

@@ -14,6 +14,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 from numba.core.types import FunctionType
 
+from ..numerics.special import copy_to
 from ..random._keys import Purpose
 from ..random._variates import sample_rows
 
@@ -86,14 +87,11 @@ def _gradient_of_each(function: Any, shape: tuple[int, ...]) -> Callable:
         point = np.empty(shape)
         flat = point.reshape(-1)
         for c in range(len(x)):
-            for i in range(len(flat)):
-                flat[i] = x[c, i]
+            copy_to(flat, x[c])
             values = function(point)
             if values.shape != shape:
                 raise ValueError("grad_log_density must return an array with the shape of x.")
-            found = np.ascontiguousarray(values).reshape(-1)
-            for i in range(len(flat)):
-                out[c, i] = found[i]
+            copy_to(out[c].reshape(shape), values)
 
     return gradient
 
@@ -102,13 +100,11 @@ def _vector_of_each(function: Any, shape: tuple[int, ...]) -> Callable:
     def gradient(x, keys, t, out):
         point = np.empty(shape)
         for c in range(len(x)):
-            for i in range(len(point)):
-                point[i] = x[c, i]
+            copy_to(point, x[c])
             values = function(point)
             if values.shape != shape:
                 raise ValueError("grad_log_density must return an array with the shape of x.")
-            for i in range(len(point)):
-                out[c, i] = values[i]
+            copy_to(out[c], values)
 
     return gradient
 
@@ -138,8 +134,7 @@ def _density_of_each(function: Any, shape: tuple[int, ...]) -> Callable:
         point = np.empty(shape)
         flat = point.reshape(-1)
         for c in range(len(x)):
-            for i in range(len(flat)):
-                flat[i] = x[c, i]
+            copy_to(flat, x[c])
             out[c] = function(point)
 
     return log_density
@@ -158,8 +153,7 @@ def _density_of_all(function: Any, shape: tuple[int, ...]) -> Callable:
         values = function(x.copy().reshape((len(x), *shape)))
         if values.shape != out.shape:
             raise ValueError("log_density must return one number for each chain.")
-        for c in range(len(x)):
-            out[c] = values[c]
+        copy_to(out, values)
 
     return log_density
 
@@ -242,11 +236,9 @@ def _compiled_gradient(
                 for row in range(n):
                     rows[c, row] = row
         for c in range(len(x)):
-            for i in range(len(flat)):
-                flat[i] = x[c, i]
+            copy_to(flat, x[c])
             values = estimate(point, rows[c])
-            for i in range(len(flat)):
-                flat[i] = x[c, i]
+            copy_to(flat, x[c])
             added = np.ascontiguousarray(prior(point)).reshape(-1)
             for i in range(len(flat)):
                 out[c, i] = values[i] + added[i]
@@ -271,11 +263,9 @@ def _compiled_density(function: Any, prior: Any, shape: tuple[int, ...], n_sampl
         point, rows = np.empty(shape), np.arange(n_samples)
         flat = point.reshape(-1)
         for c in range(len(x)):
-            for i in range(len(flat)):
-                flat[i] = x[c, i]
+            copy_to(flat, x[c])
             out[c] = value(point, rows)
-            for i in range(len(flat)):
-                flat[i] = x[c, i]
+            copy_to(flat, x[c])
             out[c] += prior(point)
 
     return _try(log_density, LOG_DENSITY)

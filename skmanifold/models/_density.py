@@ -168,11 +168,7 @@ class Density(MinibatchTarget):
         self.noise_covariance = check_noise(noise_covariance, manifold.size, "noise_covariance", vectorized)
         self.n_samples = n_samples
         self.vectorized = vectorized
-        self._gradient = grad_log_density
-        self._value = log_density
-        self._grad_prior = grad_log_prior
-        self._value_prior = log_prior
-        self._counts = expected_counts
+        self._gradient, self._value, self._grad_prior, self._value_prior, self._counts = functions.values()
         self._linear: np.ndarray | None = None
 
     @classmethod

@@ -105,12 +105,7 @@ def standard_normal(d: int = 1) -> Density:
     Density
         The target.
     """
-    return Density(
-        Euclidean(d),
-        grad_log_density=lambda x: -x,
-        log_density=lambda x: -0.5 * (x * x).sum(axis=1),
-        vectorized=True,
-    )
+    return Density(Euclidean(d), lambda x: -x, lambda x: -0.5 * (x * x).sum(axis=1), vectorized=True)
 
 
 def double_well() -> Density:

@@ -86,8 +86,6 @@ class BlockSums(NamedTuple):
     @classmethod
     def of_blocks(cls, first_block: int, arrays: Arrays) -> BlockSums:
         """From sums by blocks: arrays with a leading axis, whose entry i belongs to block ``first_block + i``."""
-        if len(arrays[0]) == 1:
-            return cls(((0, first_block, tuple(array[0] for array in arrays)),))
         before: list[Node] = []
         after: list[Node] = []
         level, index = 0, first_block

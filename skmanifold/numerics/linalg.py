@@ -151,40 +151,23 @@ def squared_length(upper, vector):
 
 
 @njit(cache=True, nogil=True)
-def add_outer(upper, vector):
-    """Change U so that U'U increases by vv', and overwrite v; returns the change of the log determinant of U'U."""
-    d, ratios = len(vector), 1.0
-    for k in range(d):
-        pivot, entry = upper[k, k], vector[k]
-        ratio = math.sqrt(1.0 + (entry / pivot) * (entry / pivot))
-        slope, inverse = entry / pivot, 1.0 / ratio
-        ratios *= ratio
-        upper[k, k] = pivot * ratio
-        for j in range(k + 1, d):
-            upper[k, j] = (upper[k, j] + slope * vector[j]) * inverse
-            vector[j] = ratio * vector[j] - slope * upper[k, j]
-    return 2.0 * math.log(ratios)
+def add_outer(upper, vector, sign):
+    """Change U so that U'U changes by sign * vv', and overwrite v; returns the change of the log determinant of U'U.
 
-
-@njit(cache=True, nogil=True)
-def subtract_outer(upper, vector):
-    """Change U so that U'U decreases by vv', and overwrite v; returns the change of the log determinant of U'U.
-
-    The result is NaN, with U unfinished, if a pivot would lose too many digits.
+    The result is NaN, with U unfinished, if a pivot would lose too many digits, which occurs only if `sign` is -1.
     """
     d, ratios = len(vector), 1.0
     for k in range(d):
-        pivot, entry = upper[k, k], vector[k]
-        slope = entry / pivot
-        left = (1.0 - slope) * (1.0 + slope)
-        if not left > _LEAST_SHARE:
+        pivot, slope = upper[k, k], vector[k] / upper[k, k]
+        square = 1.0 + slope * slope if sign > 0 else (1.0 - slope) * (1.0 + slope)
+        if not square > _LEAST_SHARE:
             return np.nan
-        ratio = math.sqrt(left)
+        ratio, signed = math.sqrt(square), sign * slope
         inverse = 1.0 / ratio
         ratios *= ratio
         upper[k, k] = pivot * ratio
         for j in range(k + 1, d):
-            upper[k, j] = (upper[k, j] - slope * vector[j]) * inverse
+            upper[k, j] = (upper[k, j] + signed * vector[j]) * inverse
             vector[j] = ratio * vector[j] - slope * upper[k, j]
     return 2.0 * math.log(ratios)
 

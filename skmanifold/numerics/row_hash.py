@@ -6,10 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..random._keys import mix64
+from ..random._keys import _FOLD_STEP, mix64
 from ..utils._threads import split_range
 
-_STEP = np.uint64(0xD1342543DE82EF95)
 _ONE = np.uint64(1)
 _CELLS = 1 << 14  # hashed at a time, so that they fit in the cache
 _mix = getattr(mix64, "py_func", mix64)  # numpy does the same for arrays
@@ -57,4 +56,4 @@ def _keys_of_rows(key: np.uint64, start: int, stop: int) -> np.ndarray:
 
 def _fold(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
     """`fold_in` of arrays."""
-    return _mix(keys + _STEP * (values + _ONE))
+    return _mix(keys + _FOLD_STEP * (values + _ONE))

@@ -13,19 +13,11 @@ def slice_update(
     log_density: Callable[[float], float], value: float, low: float, high: float, rng: np.random.Generator
 ) -> float:
     """One update of a number between bounds, by slice sampling with steps out and shrinkage (Neal, 2003)."""
-    level = log_density(value) - rng.exponential()
-    left = value - _WIDTH * rng.random()
-    right = left + _WIDTH
-    while left > low and log_density(left) > level:
-        left -= _WIDTH
-    while right < high and log_density(right) > level:
-        right += _WIDTH
-    left, right = max(left, low), min(right, high)
-    while True:
-        proposed = left + (right - left) * rng.random()
-        if log_density(proposed) >= level or right - left < 1e-12:
-            return proposed
-        left, right = (proposed, right) if proposed < value else (left, proposed)
+
+    def log_densities(values: np.ndarray) -> np.ndarray:
+        return np.array([log_density(float(values[0]))])
+
+    return float(slice_updates(log_densities, np.array([value]), np.array([low]), np.array([high]), rng)[0])
 
 
 def slice_updates(

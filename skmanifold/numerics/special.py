@@ -111,6 +111,9 @@ _N_MANTISSA_BITS = np.int64(52)
 _HALF_ROOT = np.int64(0x3FE6A09E667F3BCD)  # bits of sqrt(1/2)
 _MANTISSA = np.int64(0x000FFFFFFFFFFFFF)  # mask of the 52 bits of a float64's mantissa
 _SHIFT_BITS = np.int64(0x4338000000000000)  # bits of _SHIFT
+# Coefficients of the series, from the last, as tuples: the compiler unrolls loops over them
+_OF_EXP = tuple(1 / math.factorial(k) for k in range(12, 1, -1))
+_OF_LOG = tuple(2 / k for k in range(19, 1, -2))
 
 
 @njit_part
@@ -130,16 +133,9 @@ def fill_exp(n, x, powers, out):
         powers[j] = shifted
         whole = shifted - _SHIFT
         r = (y - whole * _LN2_HIGH) - whole * _LN2_LOW
-        s = 1 / 39916800 + r * (1 / 479001600)
-        s = 1 / 3628800 + r * s
-        s = 1 / 362880 + r * s
-        s = 1 / 40320 + r * s
-        s = 1 / 5040 + r * s
-        s = 1 / 720 + r * s
-        s = 1 / 120 + r * s
-        s = 1 / 24 + r * s
-        s = 1 / 6 + r * s
-        s = 1 / 2 + r * s
+        s = _OF_EXP[0]
+        for coefficient in _OF_EXP[1:]:
+            s = coefficient + r * s
         out[j] = 1.0 + (r + r * r * s)
     for j in range(n):
         out_bits[j] += power_bits[j] << _N_MANTISSA_BITS
@@ -157,13 +153,8 @@ def fill_log(n, x, powers, fractions, out):
         whole, f = powers[j] - _SHIFT, fractions[j] - 1.0
         s = f / (2.0 + f)
         t = s * s
-        r = 2 / 17 + t * (2 / 19)
-        r = 2 / 15 + t * r
-        r = 2 / 13 + t * r
-        r = 2 / 11 + t * r
-        r = 2 / 9 + t * r
-        r = 2 / 7 + t * r
-        r = 2 / 5 + t * r
-        r = 2 / 3 + t * r
+        r = _OF_LOG[0]
+        for coefficient in _OF_LOG[1:]:
+            r = coefficient + t * r
         half = 0.5 * f * f
         out[j] = whole * _LN2_HIGH - ((half - (s * (half + t * r) + whole * _LN2_LOW)) - f)

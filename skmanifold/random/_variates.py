@@ -116,14 +116,6 @@ def _normal_by_rejection(bits):
 
 
 @njit(cache=True, nogil=True)
-def _normal_from_bits(bits):
-    layer, x = _layer_and_place(bits)
-    if abs(x) < _EDGES[layer + np.uint64(1)]:
-        return x
-    return _normal_by_rejection(bits)
-
-
-@njit(cache=True, nogil=True)
 def normal(key, counter):
     """A standard normal variate, by the ziggurat (Marsaglia and Tsang, 2000; Doornik, 2005).
 
@@ -137,7 +129,11 @@ def normal(key, counter):
     -------
     float
     """
-    return _normal_from_bits(random_bits(key, np.uint64(counter)))
+    bits = random_bits(key, np.uint64(counter))
+    layer, x = _layer_and_place(bits)
+    if abs(x) < _EDGES[layer + np.uint64(1)]:
+        return x
+    return _normal_by_rejection(bits)
 
 
 @njit(cache=True, nogil=True)
@@ -210,6 +206,13 @@ def fold_keys(keys, value, out):
     """
     for chain in range(len(keys)):
         out[chain] = fold_in(keys[chain], value)
+
+
+def derived_keys(keys: np.ndarray, value: int | np.integer) -> np.ndarray:
+    """As `fold_keys`, a new array."""
+    out = np.empty_like(keys)
+    fold_keys(keys, value, out)
+    return out
 
 
 # Gammas

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ...numerics.linalg import add_outer, fill_upper_root, squared_length, subtract_outer
+from ...numerics.linalg import add_outer, fill_upper_root, squared_length
 from ...numerics.simd import ENTRIES
 from ...numerics.special import copy_to, log_rising_of_real
 from ...utils._conditions import MOST_COUNTED, Array
@@ -249,7 +249,7 @@ def _update_posterior(data, statistics, posterior, row, label, sign):
         gap = (x[a] - origin[a]) - mean[a]
         mean[a] += sign * gap / precision
         gaps[a] = scale * gap
-    change = add_outer(root, gaps) if sign > 0 else subtract_outer(root, gaps)
+    change = add_outer(root, gaps, sign)
     posterior.log_dets[label] += change
     if np.isnan(change):
         fill_from_sums(data, n, statistics.sums[label], statistics.products[label], mean, posterior.scratch)

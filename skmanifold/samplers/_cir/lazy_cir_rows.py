@@ -134,14 +134,7 @@ def read_rows(
 
 
 def add_counts(
-    rows: LazyRows,
-    words: np.ndarray,
-    counts: Any,
-    h: float,
-    prior: RowPrior,
-    *,
-    scale: float,
-    lasting: bool,
+    rows: LazyRows, words: np.ndarray, counts: Any, h: float, prior: RowPrior, *, scale: float, lasting: bool
 ) -> LazyRows:
     """Advance the time by `h` > 0, which may differ from step to step, with `counts` for rows that were just read.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from numbers import Real
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -13,7 +14,7 @@ from ...manifolds import PositiveOrthant, Simplex
 from ...models import HasCounts, HasLogNormalMean, HasRowCounts, IncompatibleError
 from ...random._discrete_variates import poisson
 from ...random._keys import Purpose, fold_in, fold_in_each, subkey
-from ...random._variates import fill_normal, fold_keys, log_gamma_variate
+from ...random._variates import derived_keys, fill_normal, log_gamma_variate
 from ...utils._conditions import Array
 from ...utils._njit import njit
 from ...utils._parameters import offers
@@ -47,19 +48,15 @@ def begin_rows(sampler: Any, model: Any, keys: np.ndarray) -> SCIRRowsState:
     if sampler.control_variate is None:
         return state
     latents, counts = model.init_rows(subkey(keys[0], Purpose.INITIAL_LATENTS))
-    words = _all_rows(model)
-    state = state._replace(latents=latents)
-    rows = _read(model, state, words, keys[0])
-    rows = add_counts(rows, words, counts, _FOR_EVER, model.row_prior, scale=1.0, lasting=True)
-    return state._replace(rows=rows)
+    return begin_at(model, state._replace(latents=latents), _all_rows(model), counts, 1.0, keys[0])
 
 
 def begin_at(
     model: Any, state: SCIRRowsState, words: np.ndarray, counts: Any, scale: float, key: np.uint64
 ) -> SCIRRowsState:
     """The chain with `words` (ascending) drawn from the stationary distribution given `scale` times these counts."""
-    rows = _read(model, state, words, key)
-    rows = add_counts(rows, words, counts, _FOR_EVER, model.row_prior, scale=scale, lasting=False)
+    rows, lasting = _read(model, state, words, key), state.latents is not None
+    rows = add_counts(rows, words, counts, _FOR_EVER, model.row_prior, scale=scale, lasting=lasting)
     return state._replace(rows=rows)
 
 
@@ -136,14 +133,14 @@ class LogPositionState(NamedTuple):
     log_theta: Annotated[np.ndarray, Array("float64", "1 ...", high=MOST_LOG)]
 
 
+@dataclass(eq=False, repr=False)
 class _ExactSampler(ManifoldSampler):
     state_types: ClassVar[tuple[type, ...]] = (LogPositionState,)
     _parameter_constraints: ClassVar[dict] = {
         "step_size": [Interval(Real, 0, None, closed="neither"), PolynomialDecay, callable]
     }
 
-    def __init__(self, step_size: StepSize = 0.5) -> None:
-        self.step_size = step_size
+    step_size: StepSize = 0.5
 
     def _log_position(self, state: LogPositionState) -> np.ndarray:
         return state.log_theta
@@ -160,6 +157,7 @@ class _ExactSampler(ManifoldSampler):
         return {"log_position": log_position}
 
 
+@dataclass(eq=False, repr=False)
 class SCIR(_ExactSampler):
     r"""Stochastic Cox-Ingersoll-Ross process: gammas and Dirichlet rows without discretisation error.
 
@@ -209,12 +207,8 @@ class SCIR(_ExactSampler):
         "control_variate": [None, StrOptions({"stored"})],
     }
 
-    def __init__(
-        self, step_size: StepSize = 0.5, lazy: bool = True, control_variate: Literal["stored"] | None = None
-    ) -> None:
-        self.step_size = step_size
-        self.lazy = lazy
-        self.control_variate = control_variate
+    lazy: bool = True
+    control_variate: Literal["stored"] | None = None
 
     @property
     def keeps_rows(self) -> bool:
@@ -248,8 +242,7 @@ class SCIR(_ExactSampler):
         if isinstance(state, SCIRRowsState):
             return step_rows(self, model, state)
         h = step_size_at(self.step_size, state.n_steps)
-        keys = np.empty_like(state.key)
-        fold_keys(state.key, state.n_steps, keys)
+        keys = derived_keys(state.key, state.n_steps)
         shapes = _shapes(self, model, state, keys)
         n_chains, log_theta = len(keys), state.log_theta
         _step_cir(keys, h, shapes.reshape(n_chains, -1), log_theta.reshape(n_chains, -1))
@@ -300,8 +293,8 @@ class GeometricBrownian(_ExactSampler):
     def step(self, model: HasLogNormalMean, state: LogPositionState) -> LogPositionState:
         """One exact transition of every coordinate."""
         h = step_size_at(self.step_size, state.n_steps)
-        keys, mean, noise = np.empty_like(state.key), np.empty_like(state.position), np.empty_like(state.position)
-        fold_keys(state.key, state.n_steps, keys)
+        keys = derived_keys(state.key, state.n_steps)
+        mean, noise = np.empty_like(state.position), np.empty_like(state.position)
         model.expected_log(state.position, keys, mean)
         _check(self, state, np.isfinite(mean).reshape(len(keys), -1).all(axis=1), "mean that is not finite")
         fill_normal(keys, Purpose.NOISE, noise.reshape(len(keys), -1))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...manifolds import GeodesicFlow
 from ...random._keys import Purpose, fold_in
-from ...random._variates import fold_keys
+from ...random._variates import derived_keys
 from ...utils._parameters import offers
 from ...utils._typing import ArrayLike
 from .._base import BaseSampler, FullPasses
@@ -166,6 +166,4 @@ def checked_position(manifold: Any, n_chains: int, position: Any) -> np.ndarray:
 
 def step_keys(keys: np.ndarray) -> np.ndarray:
     """Keys of the steps of all chains, which differ from those of the initial positions."""
-    out = np.empty_like(keys)
-    fold_keys(keys, Purpose.STEP, out)
-    return out
+    return derived_keys(keys, Purpose.STEP)

@@ -14,6 +14,7 @@ from ...models import HasCounts, HasGradient, HasLogDensity, HasLogNormalMean, c
 from ...models._minibatch import covariance_matrices
 from ...numerics.linalg import times
 from ...random._keys import Purpose, root_key, subkey
+from ...random._variates import derived_keys
 from ...utils._parameters import offers
 from ...utils._typing import ArrayLike, RandomStateLike
 from .base import ManifoldSampler
@@ -28,7 +29,6 @@ from .check_steps import (
     compare_mean,
     compare_moment,
     drift_terms,
-    fold,
     gradient_at,
     mean_and_error,
     second_moment,
@@ -215,7 +215,7 @@ def check_recipe(
     nz = target.manifold.size + recipe.n_auxiliary
     positive = positive_part(target.manifold, nz)
     z = _random_points(target.manifold, positive, n_points, key) if points is None else _given_points(points, positive)
-    keys = fold(np.arange(n_chains, dtype=np.uint64), subkey(key, Purpose.CHAIN))
+    keys = derived_keys(np.arange(n_chains, dtype=np.uint64), subkey(key, Purpose.CHAIN))
     threshold = float(-ndtri(_FALSE_ALARMS / 2 / (len(z) * 4 * (nz + nz**2))))
     case = Case(type(sampler).__name__, sampler, recipe, target, z, positive, keys, tolerance, threshold)
     diffusion, curl = recipe._matrices(z)
@@ -295,7 +295,7 @@ def _check_estimate(case: Case) -> float | None:
     target, size, worst = case.target, case.target.manifold.size, 0.0
     true, declared = case.gradient(case.z), target.noise_covariance
     for k, point in enumerate(case.z[:, :size]):
-        estimates = gradient_at(target, np.tile(point, (len(case.keys), 1)), fold(case.keys, k))
+        estimates = gradient_at(target, np.tile(point, (len(case.keys), 1)), derived_keys(case.keys, k))
         if declared is None and (estimates == estimates[0]).all() and np.allclose(estimates[0], true[k], rtol=1e-9):
             return None
         estimate = mean, _ = mean_and_error(estimates)

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from ...models import HasGradient
 from ...numerics.linalg import times
 from ...random._keys import Purpose
-from ...random._variates import fill_normal, fold_keys
+from ...random._variates import derived_keys, fill_normal
 from .recipe import InvalidRecipeError, Recipe, format_point, joint_state
 
 COVARIANCE_BIAS = 0.02  # allowed error of the extrapolation of a covariance, relative to its entries
@@ -60,12 +60,6 @@ class Case(NamedTuple):
 
     def refuse(self, sentence: str, at: int) -> None:
         raise InvalidRecipeError(f"{self.name}'s {sentence}, at {format_point(self.z[at])}.")
-
-
-def fold(keys: np.ndarray, value: Any) -> np.ndarray:
-    out = np.empty_like(keys)
-    fold_keys(keys, value, out)
-    return out
 
 
 def gradient_at(target: HasGradient, x: np.ndarray, keys: np.ndarray | None = None) -> np.ndarray:
@@ -168,11 +162,6 @@ class _TrueGradient:
             out += (noise @ np.linalg.cholesky(self.noise_covariance).T).reshape(out.shape)
 
 
-def _displacements(keys: np.ndarray, sampler, model, z: np.ndarray, h: float, n_calls: int = 1) -> np.ndarray:
-    """Displacements of all chains by steps of size h from one point z, ``(n_chains, nz)``."""
-    return _moved(keys, sampler, model, z, h, n_calls) - z
-
-
 def _moved(keys: np.ndarray, sampler, model, z: np.ndarray, h: float, n_calls: int = 1) -> np.ndarray:
     """Positions of all chains after steps of size h from a common point, ``(nz,)``, or from ``(n_chains, nz)``."""
     manifold, n_chains = model.manifold, len(keys)
@@ -214,8 +203,8 @@ def check_steps(case: Case) -> dict[str, float]:
     worst = {"step_mean": 0.0, "step_covariance": 0.0}
     for k, z in enumerate(case.z):
         time = _time_at(case, k)
-        keys = fold(case.keys, k)  # the same for all step sizes
-        moves = [_displacements(keys, sampler, model, z, step * time / n_inner) for step in _STEPS]
+        keys = derived_keys(case.keys, k)  # the same for all step sizes
+        moves = [_moved(keys, sampler, model, z, step * time / n_inner) - z for step in _STEPS]
         per_time = sum(weight / time * move for weight, move in zip(_WEIGHTS, moves, strict=True))
         worst["step_mean"] = max(worst["step_mean"], _compare_drift(case, k, per_time, _DRIFT_BIAS, "step"))
         first, second = (move - move.mean(axis=0) for move in moves[:2])
@@ -235,8 +224,8 @@ def check_trajectory(case: Case) -> float | None:
     n_calls = max(2, _N_LONG // n_steps)
     for k, z in enumerate(case.z[:2]):
         time = _time_at(case, k)
-        keys = fold(case.keys[:_N_LONG_CHAINS], k)
-        moves = _displacements(keys, sampler, model, z, time / (n_steps * n_calls), n_calls)
+        keys = derived_keys(case.keys[:_N_LONG_CHAINS], k)
+        moves = _moved(keys, sampler, model, z, time / (n_steps * n_calls), n_calls) - z
         steps = f"trajectory of {n_steps * n_calls} steps"
         worst = max(worst, _compare_drift(case, k, moves / time, 10 * _DRIFT_BIAS, steps))
     return worst
@@ -265,7 +254,7 @@ def check_gradient_noise(case: Case) -> float | None:
         noisy = _TrueGradient(case.target, shape / (2 * ratio * h))
         moments = []
         for one, model in ((sampler, _TrueGradient(case.target)), (noisy_sampler, noisy)):
-            moves = _displacements(fold(case.keys, k), one, model, z, h, 1 if inner else n_steps)
+            moves = _moved(derived_keys(case.keys, k), one, model, z, h, 1 if inner else n_steps) - z
             moments.append(second_moment((moves - moves.mean(axis=0)) / np.sqrt(n_steps * h)))
         before, after = moments
         compare_moment(case, k, before, 2 * diffusion, "step", f"2 D, per unit of time over {n_steps} steps,")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,19 +12,11 @@ from ...distributions import gibbs_sweep
 from ...models import HasLinearLogDensity
 from ...random._keys import subkey
 from ...utils._sklearn import Interval
-from .._states import counted
+from .._states import State, counted
 from .base import ManifoldSampler, step_keys
 
 
-class ColumnGibbsState(NamedTuple):
-    """Frames, and nothing else."""
-
-    position: np.ndarray  # (n_chains, *shape)
-    key: np.ndarray  # (n_chains,) uint64
-    n_steps: int
-    log_density: Any
-
-
+@dataclass(eq=False, repr=False)
 class ColumnGibbs(ManifoldSampler):
     r"""Gibbs sampler over the columns of a frame with a matrix von Mises-Fisher distribution.
 
@@ -58,17 +51,15 @@ class ColumnGibbs(ManifoldSampler):
     short_name = "gibbs"
     requires = (HasLinearLogDensity,)
     batching = "full"
-    state_types = (ColumnGibbsState,)
     _draws_isolated_points = True  # Stiefel(1, 1) consists of the points -1 and 1
     _parameter_constraints: ClassVar[dict] = {"n_sweeps": [Interval(Integral, 1, None, closed="left")]}
 
-    def __init__(self, n_sweeps: int = 1) -> None:
-        self.n_sweeps = n_sweeps
+    n_sweeps: int = 1
 
-    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> ColumnGibbsState:
-        return ColumnGibbsState(position, step_keys(keys), 0, np.nan)
+    def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> State:
+        return State(position, step_keys(keys), 0, np.nan)
 
-    def step(self, model: HasLinearLogDensity, state: ColumnGibbsState) -> ColumnGibbsState:
+    def step(self, model: HasLinearLogDensity, state: State) -> State:
         """`n_sweeps` Gibbs sweeps over the columns."""
         radius = model.manifold.radius
         parameter = radius * model.linear_parameter()  # of the unit frame

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...models._compiled_functions import GRADIENT, LOG_DENSITY, CompiledFunctions
-from ...utils._njit import call_compiled, njit, njit_or_interpreted
+from ...numerics.special import copy_to
+from ...utils._njit import call_compiled, njit_or_interpreted
 from .._schedule import step_sizes_at
 from .integrator_kernels import mean_squares
 from .moves import chain_lost, chains_of, make_steps, make_transition
@@ -35,11 +36,11 @@ def _run_steps(
             return failed
         draw = begin + i // thin
         if (i + 1) % thin == 0 and draw < draws.shape[1]:
-            _write(chains.position, draw, draws)
+            copy_to(draws[:, draw], chains.position)
             if temperatures.shape[1] > 0:
-                _write_numbers(mean_squares(chains.momentum, dim), draw, temperatures)
+                copy_to(temperatures[:, draw], mean_squares(chains.momentum, dim))
             if thermostats.shape[1] > 0:
-                _write_numbers(chains.thermostat, draw, thermostats)
+                copy_to(thermostats[:, draw], chains.thermostat)
     return -1
 
 
@@ -55,23 +56,10 @@ def _run_transitions(
             return t
         draw = begin + i // thin
         if (i + 1) % thin == 0 and draw < draws.shape[1]:
-            _write(chains.position, draw, draws)
-            _write_numbers(log_density, draw, log_densities)
-            _write_numbers(accepted, draw, acceptances)
+            copy_to(draws[:, draw], chains.position)
+            copy_to(log_densities[:, draw], log_density)
+            copy_to(acceptances[:, draw], accepted)
     return -1
-
-
-@njit(cache=True, nogil=True)
-def _write(position, draw, draws):
-    for c in range(position.shape[0]):
-        for i in range(position.shape[1]):
-            draws[c, draw, i] = position[c, i]
-
-
-@njit(cache=True, nogil=True)
-def _write_numbers(values, draw, draws):
-    for c in range(len(values)):
-        draws[c, draw] = values[c]
 
 
 class CompiledRun:

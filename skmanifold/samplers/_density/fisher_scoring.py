@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -13,7 +14,7 @@ from ...models._density import check_covariance
 from ...models._minibatch import covariance_matrices
 from ...numerics.linalg import times
 from ...random._keys import Purpose
-from ...random._variates import fill_normal, fold_keys
+from ...random._variates import derived_keys, fill_normal, fold_keys
 from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike
 from .._schedule import StepSize
@@ -25,6 +26,7 @@ _ROWS_PER_COORDINATE = 10  # of the first estimate of the Fisher information
 _LEAST_EIGENVALUE = 1e-12  # of the Fisher information, relative to the largest
 
 
+@dataclass(eq=False, repr=False)
 class SGFS(GradientSampler):
     r"""Stochastic-gradient Fisher scoring.
 
@@ -69,9 +71,8 @@ class SGFS(GradientSampler):
         "noise": [StrOptions({"fisher"}), Interval(Real, 0, None, closed="neither"), "array-like"],
     }
 
-    def __init__(self, step_size: StepSize = 1.0, noise: Literal["fisher"] | ArrayLike = "fisher") -> None:
-        self.step_size = step_size
-        self.noise = noise
+    step_size: StepSize = 1.0
+    noise: Literal["fisher"] | ArrayLike = "fisher"
 
     def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> GradientState:
         if model.batch_size is None or model.batch_size >= model.n_samples:
@@ -81,8 +82,7 @@ class SGFS(GradientSampler):
         if not isinstance(self.noise, str):
             check_covariance(self.noise, model.manifold.size, "noise")
         state = super()._begin(model, keys, position)
-        memory, first = state.memory, np.empty_like(keys)
-        fold_keys(keys, Purpose.METRIC, first)
+        memory, first = state.memory, derived_keys(keys, Purpose.METRIC)
         for t in range(_n_first(model)):
             fold_keys(first, t, memory.keys)
             self._learn(model, memory, position, t)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from inspect import get_annotations
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
@@ -97,9 +98,8 @@ class GradientMemory(NamedTuple):
         size = self.gradient.size
         covariance, running = self.covariance, self.running
         vectors = None if covariance is None else covariance.vectors
-        if (self.declared and covariance is None) or (covariance is not None and covariance.values.shape != (1, size)):
-            return "has a covariance that does not fit its points"
-        if vectors is not None and vectors.shape != (1, size, size):
+        fits = not self.declared if covariance is None else covariance.values.shape == (1, size)
+        if not fits or (vectors is not None and vectors.shape != (1, size, size)):
             return "has a covariance that does not fit its points"
         if running is not None and (covariance is None or running.shape[1:] not in ((size,), (size, size))):
             return "has a running covariance that does not fit its points"
@@ -210,11 +210,8 @@ class GradientSampler(ManifoldSampler):
         for state_type in cls.state_types:
             if state_type._fields[: len(expected)] != expected:  # type: ignore[attr-defined]
                 raise TypeError(f"{state_type.__name__} must have the fields {', '.join(expected)} first.")
-        own = cls._get_param_names()
-        if "__init__" in cls.__dict__:
-            cls._parameter_constraints = {
-                name: rule for name, rule in cls._parameter_constraints.items() if name in own
-            }
+        own, rules = {*cls._get_param_names(), *get_annotations(cls)}, cls._parameter_constraints  # also of a dataclass
+        cls._parameter_constraints = {name: rule for name, rule in rules.items() if name in own} or rules
 
     @property
     def is_anchored(self) -> bool:

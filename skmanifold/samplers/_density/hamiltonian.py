@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -16,15 +17,7 @@ from .._schedule import StepSize
 from .gradient_base import SVRG, GradientSampler, MomentumState, ThermostatState
 from .integrator_kernels import OU
 from .matrix_friction import GeodesicMatrixFriction, MatrixFriction, check_friction
-from .moves import (
-    SCHEMES,
-    EulerFriction,
-    EulerThermostat,
-    GeodesicFriction,
-    GeodesicThermostat,
-    SplitFriction,
-    SplitThermostat,
-)
+from .moves import SCHEMES, EulerThermostat, Friction, GeodesicFriction, GeodesicThermostat, SplitThermostat
 from .noise_covariance import NoiseCovariance
 from .recipe import Recipe
 
@@ -86,6 +79,7 @@ class _ThermostatSampler(GradientSampler):
         return Recipe(diffusion, curl, energy, n_auxiliary=d + 1, vectorized=True)
 
 
+@dataclass(eq=False, repr=False)
 class SGHMC(_FrictionSampler):
     r"""Stochastic-gradient Hamiltonian Monte Carlo with friction.
 
@@ -138,33 +132,24 @@ class SGHMC(_FrictionSampler):
     requires_manifold = (Flat,)
     _parameter_constraints: ClassVar[dict] = {**_FrictionSampler._parameter_constraints, **_FLAT_SCHEMES}
 
-    def __init__(
-        self,
-        step_size: StepSize = 0.01,
-        friction: ArrayLike = 1.0,
-        n_steps: int = 1,
-        scheme: Literal["baoab", "euler", "ou"] = "baoab",
-        noise_covariance: NoiseCovariance = "model",
-        control_variate: SVRG | None = None,
-        resample_every: int | None = None,
-    ) -> None:
-        self.step_size = step_size
-        self.friction = friction
-        self.n_steps = n_steps
-        self.scheme = scheme
-        self.noise_covariance = noise_covariance
-        self.control_variate = control_variate
-        self.resample_every = resample_every
+    step_size: StepSize = 0.01
+    friction: ArrayLike = 1.0
+    n_steps: int = 1
+    scheme: Literal["baoab", "euler", "ou"] = "baoab"
+    noise_covariance: NoiseCovariance = "model"
+    control_variate: SVRG | None = None
+    resample_every: int | None = None
 
     def _move_for(self, model: Any) -> Any:
-        every, is_matrix = self.resample_every or 0, not isinstance(self.friction, Real)
-        if self.scheme == "ou":
-            return (GeodesicMatrixFriction if is_matrix else GeodesicFriction)(OU, self.friction, every)
-        if is_matrix:
-            return MatrixFriction(self.scheme, self.friction, every)
-        return (EulerFriction if self.scheme == "euler" else SplitFriction)(float(self.friction), every)
+        every, is_exact = self.resample_every or 0, self.scheme == "ou"
+        if not isinstance(self.friction, Real):
+            matrix = self.friction, every
+            return GeodesicMatrixFriction(OU, *matrix) if is_exact else MatrixFriction(self.scheme, *matrix)
+        number = float(self.friction), every
+        return GeodesicFriction(OU, *number) if is_exact else Friction(self.scheme == "euler", *number)
 
 
+@dataclass(eq=False, repr=False)
 class SGNHT(_ThermostatSampler):
     r"""Stochastic-gradient Nose-Hoover thermostat: friction that adapts to unknown isotropic gradient noise.
 
@@ -213,23 +198,13 @@ class SGNHT(_ThermostatSampler):
     requires_manifold = (Flat,)
     _parameter_constraints: ClassVar[dict] = {**GradientSampler._parameter_constraints, **_FLAT_SCHEMES}
 
-    def __init__(
-        self,
-        step_size: StepSize = 0.01,
-        friction: float = 1.0,
-        n_steps: int = 1,
-        scheme: Literal["baoab", "euler", "ou"] = "baoab",
-        noise_covariance: NoiseCovariance = None,
-        control_variate: SVRG | None = None,
-        thermostat_mass: float = 1.0,
-    ) -> None:
-        self.step_size = step_size
-        self.friction = friction
-        self.n_steps = n_steps
-        self.scheme = scheme
-        self.noise_covariance = noise_covariance
-        self.control_variate = control_variate
-        self.thermostat_mass = thermostat_mass
+    step_size: StepSize = 0.01
+    friction: float = 1.0
+    n_steps: int = 1
+    scheme: Literal["baoab", "euler", "ou"] = "baoab"
+    noise_covariance: NoiseCovariance = None
+    control_variate: SVRG | None = None
+    thermostat_mass: float = 1.0
 
     def _move_for(self, model: Any) -> Any:
         values = self._values(model)
@@ -238,6 +213,7 @@ class SGNHT(_ThermostatSampler):
         return (EulerThermostat if self.scheme == "euler" else SplitThermostat)(*values)
 
 
+@dataclass(eq=False, repr=False)
 class SGGMC(_FrictionSampler):
     r"""Stochastic-gradient geodesic Monte Carlo: Hamiltonian dynamics with friction along the geodesics of a manifold.
 
@@ -294,21 +270,12 @@ class SGGMC(_FrictionSampler):
     requires_manifold = (GeodesicFlow,)
     _parameter_constraints: ClassVar[dict] = {**_FrictionSampler._parameter_constraints, **_GEODESIC_SCHEMES}
 
-    def __init__(
-        self,
-        step_size: StepSize = 0.01,
-        friction: ArrayLike = 1.0,
-        n_steps: int = 10,
-        scheme: Literal["ou", "aboba", "baoab"] = "ou",
-        noise_covariance: NoiseCovariance = "model",
-        control_variate: SVRG | None = None,
-    ) -> None:
-        self.step_size = step_size
-        self.friction = friction
-        self.n_steps = n_steps
-        self.scheme = scheme
-        self.noise_covariance = noise_covariance
-        self.control_variate = control_variate
+    step_size: StepSize = 0.01
+    friction: ArrayLike = 1.0
+    n_steps: int = 10
+    scheme: Literal["ou", "aboba", "baoab"] = "ou"
+    noise_covariance: NoiseCovariance = "model"
+    control_variate: SVRG | None = None
 
     def _move_for(self, model: Any) -> Any:
         if not isinstance(self.friction, Real):
@@ -316,6 +283,7 @@ class SGGMC(_FrictionSampler):
         return GeodesicFriction(SCHEMES[self.scheme], float(self.friction))
 
 
+@dataclass(eq=False, repr=False)
 class GSGNHT(_ThermostatSampler):
     r"""Geodesic stochastic-gradient Nose-Hoover thermostat: `SGGMC` with a friction that adapts to the noise.
 
@@ -366,23 +334,13 @@ class GSGNHT(_ThermostatSampler):
     requires_manifold = (GeodesicFlow,)
     _parameter_constraints: ClassVar[dict] = {**GradientSampler._parameter_constraints, **_GEODESIC_SCHEMES}
 
-    def __init__(
-        self,
-        step_size: StepSize = 0.01,
-        friction: float = 1.0,
-        n_steps: int = 10,
-        scheme: Literal["ou", "aboba", "baoab"] = "ou",
-        noise_covariance: NoiseCovariance = None,
-        control_variate: SVRG | None = None,
-        thermostat_mass: float = 1.0,
-    ) -> None:
-        self.step_size = step_size
-        self.friction = friction
-        self.n_steps = n_steps
-        self.scheme = scheme
-        self.noise_covariance = noise_covariance
-        self.control_variate = control_variate
-        self.thermostat_mass = thermostat_mass
+    step_size: StepSize = 0.01
+    friction: float = 1.0
+    n_steps: int = 10
+    scheme: Literal["ou", "aboba", "baoab"] = "ou"
+    noise_covariance: NoiseCovariance = None
+    control_variate: SVRG | None = None
+    thermostat_mass: float = 1.0
 
     def _move_for(self, model: Any) -> GeodesicThermostat:
         return GeodesicThermostat(SCHEMES[self.scheme], *self._values(model))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from .noise_covariance import NoiseCovariance
 from .recipe import Recipe
 
 
+@dataclass(eq=False, repr=False)
 class SGLD(GradientSampler):
     r"""Stochastic-gradient Langevin dynamics.
 
@@ -52,15 +54,9 @@ class SGLD(GradientSampler):
     is_compiled = True
     requires_manifold = (Flat,)
 
-    def __init__(
-        self,
-        step_size: StepSize = 0.01,
-        noise_covariance: NoiseCovariance = "model",
-        control_variate: SVRG | None = None,
-    ) -> None:
-        self.step_size = step_size
-        self.noise_covariance = noise_covariance
-        self.control_variate = control_variate
+    step_size: StepSize = 0.01
+    noise_covariance: NoiseCovariance = "model"
+    control_variate: SVRG | None = None
 
     def _move_for(self, model: Any) -> Langevin:
         return Langevin(model.manifold.dim)
@@ -71,6 +67,7 @@ class SGLD(GradientSampler):
         return Recipe(np.eye(size), np.zeros((size, size)))
 
 
+@dataclass(eq=False, repr=False)
 class SGRLD(GradientSampler):
     r"""Stochastic-gradient Riemannian Langevin dynamics.
 
@@ -113,19 +110,11 @@ class SGRLD(GradientSampler):
     requires_manifold = (DiffusionMetric,)
     is_biased_near_zero = True
 
-    def __init__(
-        self,
-        step_size: StepSize = 0.01,
-        inverse_metric: Callable[..., ArrayLike] | ArrayLike | None = None,
-        divergence: Callable[..., ArrayLike] | None = None,
-        metric_batch_size: int | None = None,
-        control_variate: SVRG | None = None,
-    ) -> None:
-        self.step_size = step_size
-        self.inverse_metric = inverse_metric
-        self.divergence = divergence
-        self.metric_batch_size = metric_batch_size
-        self.control_variate = control_variate
+    step_size: StepSize = 0.01
+    inverse_metric: Callable[..., ArrayLike] | ArrayLike | None = None
+    divergence: Callable[..., ArrayLike] | None = None
+    metric_batch_size: int | None = None
+    control_variate: SVRG | None = None
 
     def _move(self, model, state: GradientState, h: float, t: int) -> GradientState:
         memory, gradient = self._estimate_gradient(model, state, t)

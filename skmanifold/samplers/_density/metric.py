@@ -10,7 +10,7 @@ import numpy as np
 
 from ...numerics.linalg import from_eigen
 from ...random._keys import Purpose
-from ...random._variates import fold_keys, sample_rows
+from ...random._variates import derived_keys, sample_rows
 from ...utils._vectorize import call_at_all
 from .base import NonFiniteError
 
@@ -114,9 +114,8 @@ def _own_rows(sampler, model, keys: np.ndarray | None, n_chains: int) -> np.ndar
         raise ValueError(f"metric_batch_size={sampler.metric_batch_size} needs a target with as many n_samples.")
     if keys is None:
         return np.tile(np.arange(n_samples), (n_chains, 1))
-    own, rows = np.empty_like(keys), np.empty((n_chains, sampler.metric_batch_size), np.int64)
-    fold_keys(keys, Purpose.METRIC, own)
-    sample_rows(own, Purpose.MINIBATCH, n_samples, rows)
+    rows = np.empty((n_chains, sampler.metric_batch_size), np.int64)
+    sample_rows(derived_keys(keys, Purpose.METRIC), Purpose.MINIBATCH, n_samples, rows)
     return rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -29,6 +30,7 @@ class MetropolisState(NamedTuple):
     accepted: np.ndarray  # (n_chains,) bool: whether the last proposal was
 
 
+@dataclass(eq=False, repr=False)
 class GMC(GradientSampler):
     r"""Geodesic Monte Carlo: Hamiltonian Monte Carlo along the geodesics of an embedded manifold.
 
@@ -70,10 +72,9 @@ class GMC(GradientSampler):
         "jitter": [Interval(Real, 0, 1, closed="left")],
     }
 
-    def __init__(self, step_size: StepSize = 0.1, n_steps: int = 10, jitter: float = 0.5) -> None:
-        self.step_size = step_size
-        self.n_steps = n_steps
-        self.jitter = jitter
+    step_size: StepSize = 0.1
+    n_steps: int = 10
+    jitter: float = 0.5
 
     def _first_fields(self, model, keys: np.ndarray, position: np.ndarray) -> dict[str, Any]:
         return {"accepted": np.zeros(len(keys), bool)}

@@ -108,18 +108,12 @@ class Langevin(NamedTuple):
     dim: int
 
 
-class EulerFriction(NamedTuple):
-    """`SGHMC` with Euler steps."""
+class Friction(NamedTuple):
+    """`SGHMC` with Euler steps, or with the splitting scheme."""
 
+    is_euler: bool
     friction: float
     resample_every: int  # 0: never
-
-
-class SplitFriction(NamedTuple):
-    """`SGHMC` with the splitting scheme."""
-
-    friction: float
-    resample_every: int
 
 
 class EulerThermostat(NamedTuple):
@@ -151,32 +145,22 @@ def _step_langevin(move, geometry, gradient, covariance, chains, h, first, n_ste
     return -1
 
 
-@make_steps.of(EulerFriction)
+@make_steps.of(Friction)
 @njit_or_interpreted(cache=True, nogil=True)
-def _step_euler_friction(move, geometry, gradient, covariance, chains, h, first, n_steps):
-    n_chains = len(chains.keys)
-    friction = np.full(n_chains, move.friction)
-    variance, weight = np.full(n_chains, 2 * move.friction * h), np.full(n_chains, h * h)
-    for t in range(first, first + n_steps):
-        if not begin_step(gradient, chains, t):
-            return t
-        resample_momentum(move.resample_every, chains, t)
-        fill_compensated(covariance, chains.keys, variance, weight, chains.noise)
-        step_euler(chains.position, chains.momentum, h, friction, chains.gradient, chains.noise)
-    return -1
-
-
-@make_steps.of(SplitFriction)
-@njit_or_interpreted(cache=True, nogil=True)
-def _step_split_friction(move, geometry, gradient, covariance, chains, h, first, n_steps):
+def _step_with_friction(move, geometry, gradient, covariance, chains, h, first, n_steps):
     n_chains, kept = len(chains.keys), math.exp(-move.friction * h)
-    variance, weight = np.full(n_chains, 1 - kept**2), np.full(n_chains, (kept * h) ** 2)
+    friction = np.full(n_chains, move.friction)
+    variance = np.full(n_chains, 2 * move.friction * h if move.is_euler else 1 - kept**2)
+    weight = np.full(n_chains, h * h if move.is_euler else (kept * h) ** 2)
     for t in range(first, first + n_steps):
         if not begin_step(gradient, chains, t):
             return t
         resample_momentum(move.resample_every, chains, t)
         fill_compensated(covariance, chains.keys, variance, weight, chains.noise)
-        step_baoab(chains.position, chains.momentum, h, kept, chains.gradient, chains.noise)
+        if move.is_euler:
+            step_euler(chains.position, chains.momentum, h, friction, chains.gradient, chains.noise)
+        else:
+            step_baoab(chains.position, chains.momentum, h, kept, chains.gradient, chains.noise)
     return -1
 
 

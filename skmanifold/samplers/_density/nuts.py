@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -14,28 +15,10 @@ from ...models._compiled_functions import GRADIENT, LOG_DENSITY
 from ...utils._njit import call_compiled
 from ...utils._parameters import offers
 from ...utils._sklearn import Interval, StrOptions
+from . import nuts_kernels
 from .base import ManifoldSampler, NonFiniteError, step_keys
 from .integrator_kernels import first_not_finite
 from .moves import functions_of
-from .nuts_kernels import (
-    ACCEPTANCE,
-    DEPTH,
-    DIVERGING,
-    ENERGY,
-    N_AVERAGING,
-    N_GRADIENTS,
-    N_REPORTED,
-    Covariances,
-    DenseScale,
-    DiagonalScale,
-    NoMoments,
-    UnitScale,
-    Variances,
-    Workspace,
-    fill_step_sizes,
-    run_nuts,
-    start_averaging,
-)
 
 _FIRST_WINDOW, _SHORTEST_SLOW, _LAST_WINDOW = 75, 25, 50  # of Stan
 _LEAST_BURN_IN = 20  # steps; with fewer only the step size is adapted
@@ -54,6 +37,7 @@ class NUTSState(NamedTuple):
     report: np.ndarray  # (n_chains, N_REPORTED): on the last transition
 
 
+@dataclass(eq=False, repr=False)
 class NUTS(ManifoldSampler):
     r"""The no-U-turn sampler: Hamiltonian Monte Carlo with trajectories that end where they turn back.
 
@@ -109,17 +93,10 @@ class NUTS(ManifoldSampler):
         "max_depth": [Interval(Integral, 1, 20, closed="both")],
     }
 
-    def __init__(
-        self,
-        step_size: float | None = None,
-        target_acceptance: float = 0.8,
-        metric: Literal["diagonal", "dense", "unit"] = "diagonal",
-        max_depth: int = 10,
-    ) -> None:
-        self.step_size = step_size
-        self.target_acceptance = target_acceptance
-        self.metric = metric
-        self.max_depth = max_depth
+    step_size: float | None = None
+    target_acceptance: float = 0.8
+    metric: Literal["diagonal", "dense", "unit"] = "diagonal"
+    max_depth: int = 10
 
     def _begin(self, model: Any, keys: np.ndarray, position: np.ndarray) -> NUTSState:
         n_chains, size = len(keys), model.manifold.size
@@ -127,13 +104,13 @@ class NUTS(ManifoldSampler):
         if not np.isfinite(log_density).all():
             raise ValueError("The log density must be finite at the initial positions.")
         model.grad_log_density(position, None, gradient)
-        scale: Any = UnitScale(size)
+        scale: Any = nuts_kernels.UnitScale(size)
         if offers(model.manifold, Flat) and self.metric == "diagonal":
-            scale = DiagonalScale(np.ones((n_chains, size)))
+            scale = nuts_kernels.DiagonalScale(np.ones((n_chains, size)))
         elif offers(model.manifold, Flat) and self.metric == "dense":
-            scale = DenseScale(np.tile(np.eye(size), (n_chains, 1, 1)))
+            scale = nuts_kernels.DenseScale(np.tile(np.eye(size), (n_chains, 1, 1)))
         step_size = np.full(n_chains, 1.0 if self.step_size is None else float(self.step_size))
-        report = np.zeros((n_chains, N_REPORTED))
+        report = np.zeros((n_chains, nuts_kernels.N_REPORTED))
         state = NUTSState(position, step_keys(keys), 0, log_density, gradient, step_size, scale, report)
         if first_not_finite(gradient) >= 0:
             raise NonFiniteError(
@@ -149,17 +126,17 @@ class NUTS(ManifoldSampler):
 
     def burn_in(self, model: Any, state: NUTSState, n_steps: int) -> NUTSState:
         """Transitions that adapt the step size and the metric."""
-        kernels, adapts_metric = _Kernels(self, model), not isinstance(state.scale, UnitScale)
+        kernels, adapts_metric = _Kernels(self, model), not isinstance(state.scale, nuts_kernels.UnitScale)
         if self.step_size is not None and not adapts_metric:
             return kernels.run(state, n_steps)
-        averaging = np.zeros((len(state.key), N_AVERAGING))
-        start_averaging(state.step_size, averaging)
+        averaging = np.zeros((len(state.key), nuts_kernels.N_AVERAGING))
+        nuts_kernels.start_averaging(state.step_size, averaging)
         for length, is_slow in _windows(n_steps):
             moments = _moments_for(state) if is_slow and adapts_metric else None
             state = kernels.run(state, length, averaging=averaging, moments=moments)
             if moments is not None:
                 state = self._rescaled(kernels, state, moments)
-                start_averaging(state.step_size, averaging)
+                nuts_kernels.start_averaging(state.step_size, averaging)
         if self.step_size is None and n_steps > 0:
             state.step_size[:] = np.exp(averaging[:, 2])
         return state
@@ -168,12 +145,13 @@ class NUTS(ManifoldSampler):
         """The state with the scale of these moments, shrunk as in Stan."""
         squares, gradient = moments.squares, state.gradient
         n = moments.counts.reshape(-1, *(1,) * (squares.ndim - 1))
-        covariances, diagonal = squares / (n - 1), isinstance(state.scale, DiagonalScale)
+        covariances, diagonal = squares / (n - 1), isinstance(state.scale, nuts_kernels.DiagonalScale)
         if diagonal:
-            scale: Any = DiagonalScale(np.sqrt((n * covariances + 5e-3) / (n + 5)))
+            scale: Any = nuts_kernels.DiagonalScale(np.sqrt((n * covariances + 5e-3) / (n + 5)))
         else:
             covariances = np.tril(covariances) + np.tril(covariances, -1).mT
-            scale = DenseScale(np.linalg.cholesky((n * covariances + 5e-3 * np.eye(squares.shape[-1])) / (n + 5)))
+            shrunk = (n * covariances + 5e-3 * np.eye(squares.shape[-1])) / (n + 5)
+            scale = nuts_kernels.DenseScale(np.linalg.cholesky(shrunk))
         kernels.model.grad_log_density(state.position, None, gradient)
         flat = gradient.reshape(len(n), -1)
         flat[...] = flat * scale.roots if diagonal else np.einsum("cij,ci->cj", scale.roots, flat)
@@ -195,17 +173,17 @@ class NUTS(ManifoldSampler):
 def reported(reports: np.ndarray) -> dict[str, np.ndarray]:
     """Statistics by name from reports ``(..., N_REPORTED)``."""
     return {
-        "energy": reports[..., ENERGY].copy(),
-        "diverging": reports[..., DIVERGING] > 0,
-        "acceptance": reports[..., ACCEPTANCE].copy(),
-        "depth": reports[..., DEPTH].astype(np.int64),
-        "n_gradients": reports[..., N_GRADIENTS].astype(np.int64),
+        "energy": reports[..., nuts_kernels.ENERGY].copy(),
+        "diverging": reports[..., nuts_kernels.DIVERGING] > 0,
+        "acceptance": reports[..., nuts_kernels.ACCEPTANCE].copy(),
+        "depth": reports[..., nuts_kernels.DEPTH].astype(np.int64),
+        "n_gradients": reports[..., nuts_kernels.N_GRADIENTS].astype(np.int64),
     }
 
 
 def _moments_for(state: NUTSState) -> Any:
     """Moments for the scale of a state, before the first draw."""
-    kind = Variances if isinstance(state.scale, DiagonalScale) else Covariances
+    kind = nuts_kernels.Variances if isinstance(state.scale, nuts_kernels.DiagonalScale) else nuts_kernels.Covariances
     roots = state.scale.roots
     return kind(np.zeros(len(roots)), np.zeros(roots.shape[:2]), np.zeros_like(roots))
 
@@ -237,9 +215,9 @@ class _Kernels:
         shape = (model.manifold.size,) if self.functions is not None else model.manifold.shape
         depth = sampler.max_depth
         ends, inner, blocks, candidates, point = (
-            np.zeros((*axes, 1, *shape)) for axes in ((3, 2), (2, 2), (3, 2, depth), (2, 2), ())
+            np.zeros((*axes, 1, *shape)) for axes in ((3, 2), (2, 2), (3, depth, 2), (2, 2), ())
         )
-        self._work = Workspace(ends, inner, blocks, candidates, point, np.zeros(1))
+        self._work = nuts_kernels.Workspace(ends, inner, blocks, candidates, point, np.zeros(1))
 
     def _call(self, kernel: Any, state: NUTSState, *arguments: Any) -> None:
         manifold, points = self.model.manifold, [state.position, state.gradient]
@@ -268,14 +246,14 @@ class _Kernels:
         n_chains, sampler = len(state.key), self.sampler
         adapts = averaging is not None and sampler.step_size is None
         self._call(
-            run_nuts,
+            nuts_kernels.run_nuts,
             state,
             n_steps,
             sampler.max_depth,
             float(sampler.target_acceptance),
-            np.zeros((n_chains, N_AVERAGING)) if averaging is None else averaging,
+            np.zeros((n_chains, nuts_kernels.N_AVERAGING)) if averaging is None else averaging,
             adapts,
-            NoMoments(0) if moments is None else moments,
+            nuts_kernels.NoMoments(0) if moments is None else moments,
             thin,
             np.empty((n_chains, 0, state.position[0].size)) if draws is None else draws,
             np.empty((n_chains, 0)) if log_densities is None else log_densities,
@@ -285,7 +263,7 @@ class _Kernels:
 
     def fill_step_sizes(self, state: NUTSState) -> None:
         """Set the first step sizes of all chains."""
-        self._call(fill_step_sizes, state)
+        self._call(nuts_kernels.fill_step_sizes, state)
 
     def skip(self, state: NUTSState, n_steps: int) -> NUTSState:
         """Burn-in, with adaptation."""
@@ -294,7 +272,7 @@ class _Kernels:
     def draw(self, state: NUTSState, thin: int, positions: np.ndarray, stats: dict[str, np.ndarray]) -> NUTSState:
         """Make `thin` steps for each draw."""
         n_chains, n_draws = positions.shape[:2]
-        reports = np.zeros((n_chains, n_draws, N_REPORTED))
+        reports = np.zeros((n_chains, n_draws, nuts_kernels.N_REPORTED))
         state = self.run(
             state,
             n_draws * thin,

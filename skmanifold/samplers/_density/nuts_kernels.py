@@ -148,7 +148,7 @@ class Workspace(NamedTuple):
 
     ends: np.ndarray  # (3, 2, 1, *shape): coordinates, velocities and gradients of both ends of the tree
     inner: np.ndarray  # (2, 2, 1, *shape): coordinates and velocities where the last two trees meet
-    blocks: np.ndarray  # (3, 2, max_depth, 1, *shape): first state, end of the left half and start of the right one
+    blocks: np.ndarray  # (3, max_depth, 2, 1, *shape): first state, end of the left half and start of the right one
     candidates: np.ndarray  # (2, 2, 1, *shape): coordinates and gradients chosen from the last tree and from all
     point: np.ndarray  # (1, *shape)
     value: np.ndarray  # (1,)
@@ -160,6 +160,13 @@ def copy_state(source, out):
     source, out = source.reshape(-1), out.reshape(-1)
     for i in range(len(source)):
         out[i] = source[i]
+
+
+@njit_part
+def _copy_pair(first, second, out):
+    """Copy two arrays of the same shape to the entries of another one."""
+    copy_state(first, out[0])
+    copy_state(second, out[1])
 
 
 @njit_part
@@ -196,32 +203,20 @@ def _is_in_turned_block(leaf, depth, sign, y, v, blocks):
     for level in range(depth):
         half = 1 << level
         place = leaf & (2 * half - 1)
+        first, left, right = blocks[0, level], blocks[1, level], blocks[2, level]
         if place == 0:
-            copy_state(y, blocks[0, 0, level])
-            copy_state(v, blocks[0, 1, level])
+            _copy_pair(y, v, first)
         if place == half - 1:
-            copy_state(y, blocks[1, 0, level])
-            copy_state(v, blocks[1, 1, level])
+            _copy_pair(y, v, left)
         if place == half:
-            copy_state(y, blocks[2, 0, level])
-            copy_state(v, blocks[2, 1, level])
+            _copy_pair(y, v, right)
         if place == 2 * half - 1 and (
-            has_turned(sign, blocks[0, 0, level], blocks[0, 1, level], y, v)
-            or has_turned(sign, blocks[0, 0, level], blocks[0, 1, level], blocks[2, 0, level], blocks[2, 1, level])
-            or has_turned(sign, blocks[1, 0, level], blocks[1, 1, level], y, v)
+            has_turned(sign, first[0], first[1], y, v)
+            or has_turned(sign, first[0], first[1], right[0], right[1])
+            or has_turned(sign, left[0], left[1], y, v)
         ):
             return True
     return False
-
-
-@njit_or_interpreted(cache=True, nogil=True)
-def evaluate(gradient, density, scale, c, point, value, keys, t, y, g):
-    """Write the gradient in coordinates at y to g; returns the log density."""
-    fill_points(scale, c, y, point)
-    gradient(point, keys, t, g)
-    pull_back(scale, c, g)
-    density(point, value)
-    return value[0]
 
 
 @njit_or_interpreted(cache=True, nogil=True)
@@ -230,10 +225,13 @@ def leap(gradient, density, geometry, scale, c, point, value, keys, t, h, y, v, 
     add_scaled(v, h / 2, g)
     project(geometry, y, v)
     flow(geometry, y, v, h)
-    log_density = evaluate(gradient, density, scale, c, point, value, keys, t, y, g)
+    fill_points(scale, c, y, point)
+    gradient(point, keys, t, g)
+    pull_back(scale, c, g)  # the gradient in coordinates
+    density(point, value)
     add_scaled(v, h / 2, g)
     project(geometry, y, v)
-    return log_density
+    return value[0]
 
 
 @njit_or_interpreted(cache=True, nogil=True)
@@ -249,8 +247,7 @@ def grow_tree(gradient, density, geometry, scale, c, work, keys, t, h, max_depth
     copy_state(g, ends[2, 0])
     for i in range(3):
         copy_state(ends[i, 0], ends[i, 1])
-    copy_state(y, candidates[1, 0])
-    copy_state(g, candidates[1, 1])
+    _copy_pair(y, g, candidates[1])
     energy = half_square(v) - log_density
     chosen_log_density, chosen_energy, log_sum = log_density, energy, 0.0
     n_leaves, total, depth, diverging, ends_here = 0, 0.0, 0, False, False
@@ -258,8 +255,7 @@ def grow_tree(gradient, density, geometry, scale, c, work, keys, t, h, max_depth
         side = 1 if uniform(directions, depth) < 0.5 else 0
         sign = 2.0 * side - 1.0
         y, v, g_end = ends[0, side], ends[1, side], ends[2, side]
-        copy_state(y, inner[0, 0])
-        copy_state(v, inner[0, 1])
+        _copy_pair(y, v, inner[0])
         new_log_sum, new_log_density, new_energy = -np.inf, 0.0, 0.0
         for leaf in range(1 << depth):
             value = leap(gradient, density, geometry, scale, c, work.point, work.value, keys, t, sign * h, y, v, g_end)
@@ -272,12 +268,10 @@ def grow_tree(gradient, density, geometry, scale, c, work, keys, t, h, max_depth
                 break
             total += math.exp(min(gain, 0.0))
             if leaf == 0:
-                copy_state(y, inner[1, 0])
-                copy_state(v, inner[1, 1])
+                _copy_pair(y, v, inner[1])
             new_log_sum = log_add(new_log_sum, gain)
             if math.log1p(-uniform(leaves, n_leaves)) <= gain - new_log_sum:
-                copy_state(y, candidates[0, 0])
-                copy_state(g_end, candidates[0, 1])
+                _copy_pair(y, g_end, candidates[0])
                 new_log_density, new_energy = value, leaf_energy
             if _is_in_turned_block(leaf, depth, sign, y, v, work.blocks):
                 ends_here = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -49,6 +50,7 @@ class HasRecipe(Protocol):
         """
 
 
+@dataclass(eq=False, repr=False)
 class Recipe(GradientSampler):
     r"""The complete recipe of stochastic-gradient MCMC: any diffusion that leaves the target invariant.
 
@@ -155,34 +157,19 @@ class Recipe(GradientSampler):
         "vectorized": ["boolean"],
     }
 
-    def __init__(
-        self,
-        diffusion: Callable[..., ArrayLike] | ArrayLike,
-        curl: Callable[..., ArrayLike] | ArrayLike,
-        hamiltonian: Callable[..., ArrayLike] | None = None,
-        correction: Callable[..., ArrayLike] | None = None,
-        drift: Callable[..., ArrayLike] | None = None,
-        *,
-        n_auxiliary: int = 0,
-        step_size: StepSize = 0.01,
-        derivative: Literal["central", "complex"] = "central",
-        flip: bool = True,
-        noise_covariance: NoiseCovariance = "model",
-        control_variate: SVRG | None = None,
-        vectorized: bool = False,
-    ) -> None:
-        self.diffusion = diffusion
-        self.curl = curl
-        self.hamiltonian = hamiltonian
-        self.correction = correction
-        self.drift = drift
-        self.n_auxiliary = n_auxiliary
-        self.step_size = step_size
-        self.derivative = derivative
-        self.flip = flip
-        self.noise_covariance = noise_covariance
-        self.control_variate = control_variate
-        self.vectorized = vectorized
+    diffusion: Callable[..., ArrayLike] | ArrayLike
+    curl: Callable[..., ArrayLike] | ArrayLike
+    hamiltonian: Callable[..., ArrayLike] | None = None
+    correction: Callable[..., ArrayLike] | None = None
+    drift: Callable[..., ArrayLike] | None = None
+    _: KW_ONLY
+    n_auxiliary: int = 0
+    step_size: StepSize = 0.01
+    derivative: Literal["central", "complex"] = "central"
+    flip: bool = True
+    noise_covariance: NoiseCovariance = "model"
+    control_variate: SVRG | None = None
+    vectorized: bool = False
 
     def _begin(self, model, keys: np.ndarray, position: np.ndarray) -> GradientState | MomentumState:
         state: Any = super()._begin(model, keys, position)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from .recipe import Recipe
 _NO_NOISE = np.empty((1, 0))
 
 
+@dataclass(eq=False, repr=False)
 class SGRHMC(GradientSampler):
     r"""Stochastic-gradient Riemannian Hamiltonian Monte Carlo (gSGRHMC of [1]_).
 
@@ -78,27 +80,15 @@ class SGRHMC(GradientSampler):
         "scheme": [StrOptions({"euler", "baoab"})],
     }
 
-    def __init__(
-        self,
-        step_size: StepSize = 0.01,
-        inverse_metric: Callable[..., ArrayLike] | ArrayLike | None = None,
-        divergence: Callable[..., ArrayLike] | None = None,
-        metric_batch_size: int | None = None,
-        n_steps: int = 1,
-        scheme: Literal["baoab", "euler"] = "baoab",
-        noise_covariance: NoiseCovariance = "model",
-        control_variate: SVRG | None = None,
-        resample_every: int | None = None,
-    ) -> None:
-        self.step_size = step_size
-        self.inverse_metric = inverse_metric
-        self.divergence = divergence
-        self.metric_batch_size = metric_batch_size
-        self.n_steps = n_steps
-        self.scheme = scheme
-        self.noise_covariance = noise_covariance
-        self.control_variate = control_variate
-        self.resample_every = resample_every
+    step_size: StepSize = 0.01
+    inverse_metric: Callable[..., ArrayLike] | ArrayLike | None = None
+    divergence: Callable[..., ArrayLike] | None = None
+    metric_batch_size: int | None = None
+    n_steps: int = 1
+    scheme: Literal["baoab", "euler"] = "baoab"
+    noise_covariance: NoiseCovariance = "model"
+    control_variate: SVRG | None = None
+    resample_every: int | None = None
 
     def _move(self, model, state: MomentumState, h: float, t: int) -> MomentumState:
         resample_momentum(self.resample_every or 0, chains_of(state), t)

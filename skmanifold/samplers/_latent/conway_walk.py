@@ -9,6 +9,7 @@ positive eigenvalues span the subspace, and the others are orthogonal to it.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -55,6 +56,7 @@ class ConwayWalkState(NamedTuple):
     walk: Walk
 
 
+@dataclass(eq=False, repr=False)
 class ConwayWalk(BaseSampler):
     r"""Random walk on the Conway sphere: a Gibbs posterior of affine subspaces of unknown dimensions.
 
@@ -122,9 +124,8 @@ class ConwayWalk(BaseSampler):
         "n_moves": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, temperature: float | Literal["auto"] = 0.5, n_moves: int = 50) -> None:
-        self.temperature = temperature
-        self.n_moves = n_moves
+    temperature: float | Literal["auto"] = 0.5
+    n_moves: int = 50
 
     def init(self, model: SubspaceWalkModel, key: np.uint64) -> ConwayWalkState:
         """The initial state: the initial partition of highest likelihood, with points at its projections."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -25,6 +26,7 @@ class EMState(NamedTuple):
     gain: float  # of the last M step, in nats per row
 
 
+@dataclass(eq=False, repr=False)
 class EM(BaseSampler):
     r"""Expectation-maximisation: deterministic ascent to a mode of the parameters from their initial values.
 
@@ -71,8 +73,7 @@ class EM(BaseSampler):
     requires = (ExpectationModel,)
     _parameter_constraints: ClassVar[dict] = {"tol": [Interval(Real, 0, None, closed="left")]}
 
-    def __init__(self, tol: float = 1e-6) -> None:
-        self.tol = tol
+    tol: float = 1e-6
 
     @property
     def can_converge(self) -> bool:

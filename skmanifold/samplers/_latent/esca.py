@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -15,12 +16,12 @@ from .._base import BaseSampler, mean_rise
 from .._states import LatentState
 
 
+@dataclass(eq=False, repr=False)
 class _BySettings:
     """A class attribute of ESCA whose value on instances depends on their settings."""
 
-    def __init__(self, by_default: Any, of_instance: Callable[[Any], Any]):
-        self.by_default = by_default
-        self.of_instance = of_instance
+    by_default: Any
+    of_instance: Callable[[Any], Any]
 
     def __get__(self, sampler: ESCA | None, owner: type | None = None) -> Any:
         return self.by_default if sampler is None else self.of_instance(sampler)
@@ -31,6 +32,7 @@ def _requires(sampler: Any) -> tuple[type, ...]:
     return (LatentModel, *(protocol for protocol, needed in wanted.items() if needed))
 
 
+@dataclass(eq=False, repr=False)
 class ESCA(BaseSampler):
     r"""Exponential stochastic cellular automaton: massively parallel stochastic EM.
 
@@ -102,21 +104,12 @@ class ESCA(BaseSampler):
         "tol": [None, Interval(Real, 0, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        n_average: int = 20,
-        n_local_sweeps: int = 10,
-        n_first_sweeps: int = 100,
-        counter: Literal["exact", "approximate"] = "exact",
-        exclude_self: bool = False,
-        tol: float | None = None,
-    ) -> None:
-        self.n_average = n_average
-        self.n_local_sweeps = n_local_sweeps
-        self.n_first_sweeps = n_first_sweeps
-        self.counter = counter
-        self.exclude_self = exclude_self
-        self.tol = tol
+    n_average: int = 20
+    n_local_sweeps: int = 10
+    n_first_sweeps: int = 100
+    counter: Literal["exact", "approximate"] = "exact"
+    exclude_self: bool = False
+    tol: float | None = None
 
     def init(self, model: LatentModel, key: np.uint64) -> LatentState:
         """The initial state: random latents, and the mode of the parameters given them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -95,6 +96,7 @@ class _Factors(BaseSampler):
         return model.init_rows(state.position) if state.n_steps < self.n_restarts else state.latents
 
 
+@dataclass(eq=False, repr=False)
 class MeanField(_Factors):
     r"""Mean-field variational inference: approximation of the posterior by independent factors, optimised in turn.
 
@@ -145,10 +147,9 @@ class MeanField(_Factors):
 
     short_name = "vb"
 
-    def __init__(self, n_document_steps: int = 2, tol: float = 1e-3, n_restarts: int = 0) -> None:
-        self.n_document_steps = n_document_steps
-        self.tol = tol
-        self.n_restarts = n_restarts
+    n_document_steps: int = 2
+    tol: float = 1e-3
+    n_restarts: int = 0
 
     def step(self, model: MeanFieldModel, state: MeanFieldState) -> MeanFieldState:
         """Update the factors of all rows, then those of the topics; ``log_density`` is the objective."""
@@ -167,6 +168,7 @@ class MeanField(_Factors):
         return _state(state.key, state.n_steps + 1, factors, seen, objective, min(1.0, 4.0 * rate))
 
 
+@dataclass(eq=False, repr=False)
 class StochasticMeanField(_Factors):
     r"""Stochastic variational inference: mean-field factors of topics from minibatches.
 
@@ -220,19 +222,11 @@ class StochasticMeanField(_Factors):
         "learning_offset": [Interval(Real, 1, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        n_document_steps: int = 5,
-        tol: float = 1e-3,
-        learning_decay: float = 0.7,
-        learning_offset: float = 10.0,
-        n_restarts: int = 0,
-    ) -> None:
-        self.n_document_steps = n_document_steps
-        self.tol = tol
-        self.learning_decay = learning_decay
-        self.learning_offset = learning_offset
-        self.n_restarts = n_restarts
+    n_document_steps: int = 5
+    tol: float = 1e-3
+    learning_decay: float = 0.7
+    learning_offset: float = 10.0
+    n_restarts: int = 0
 
     def step(self, model: MeanFieldModel, state: MeanFieldState) -> MeanFieldState:
         """Minibatches that use each row once; ``log_density`` is the objective after them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Literal
 
@@ -18,6 +19,7 @@ _FEW_ROWS = 10_000  # of "auto": moves are cheap up to here
 _AUTO_MOVES, _AUTO_MOVES_OF_MANY_ROWS = 20, 3
 
 
+@dataclass(eq=False, repr=False)
 class Slice(BaseSampler):
     r"""Slice sampler of a Dirichlet process mixture: exact, without truncation, with minibatches.
 
@@ -84,15 +86,9 @@ class Slice(BaseSampler):
         "redraw_order": ["boolean"],
     }
 
-    def __init__(
-        self,
-        n_split_merge: int | Literal["auto"] = "auto",
-        n_restricted_scans: int = 0,
-        redraw_order: bool = True,
-    ) -> None:
-        self.n_split_merge = n_split_merge
-        self.n_restricted_scans = n_restricted_scans
-        self.redraw_order = redraw_order
+    n_split_merge: int | Literal["auto"] = "auto"
+    n_restricted_scans: int = 0
+    redraw_order: bool = True
 
     def init(self, model: StickBreakingModel, key: np.uint64) -> LatentState:
         """The initial state: initial labels; the position is the concentration."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ from .._base import BaseSampler
 from .._states import LatentState, run_pilot
 
 
+@dataclass(eq=False, repr=False)
 class FrameGibbs(BaseSampler):
     r"""Gibbs sampler of a mixture of affine subspaces of unknown dimensions: exact, without tuning of proposals.
 
@@ -77,9 +79,8 @@ class FrameGibbs(BaseSampler):
         "n_pilot": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, n_sweeps: int = 1, n_pilot: int = 20) -> None:
-        self.n_sweeps = n_sweeps
-        self.n_pilot = n_pilot
+    n_sweeps: int = 1
+    n_pilot: int = 20
 
     def init(self, model: SubspaceMixtureModel, key: np.uint64) -> LatentState:
         """The initial state: the best initial partition, after pilot runs if there are several."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral
 from typing import ClassVar, Literal
 
@@ -15,6 +16,7 @@ from .._states import LatentState
 from .slice import Slice
 
 
+@dataclass(eq=False, repr=False)
 class ViewSlice(BaseSampler):
     r"""Sampler of views of columns: slice sampling of the rows of each view, and moves of columns; exact.
 
@@ -66,12 +68,9 @@ class ViewSlice(BaseSampler):
         "n_split_merge": Slice._parameter_constraints["n_split_merge"],
     }
 
-    def __init__(
-        self, n_candidates: int = 1, n_view_moves: int = 1, n_split_merge: int | Literal["auto"] = "auto"
-    ) -> None:
-        self.n_candidates = n_candidates
-        self.n_view_moves = n_view_moves
-        self.n_split_merge = n_split_merge
+    n_candidates: int = 1
+    n_view_moves: int = 1
+    n_split_merge: int | Literal["auto"] = "auto"
 
     def init(self, model: ViewPartitionModel, key: np.uint64) -> LatentState:
         """The initial state: views in the statistics, numbers of columns in the latents; the position is gamma."""
