@@ -34,11 +34,13 @@ from ..utils._threads import Workers, count_threads, limit_threads, plain_interr
 from ..utils._typing import BaseEstimator, CallbackSupportMixin
 from ._strategy import FitStrategy, Minibatch, Run, StreamStrategy, posterior_arrays
 
+_IS_EMISSION = HasMethods(["get_params", "set_params"])
 _FROM_0, _FROM_1 = (Interval(Integral, least, None, closed="left") for least in (0, 1))
 _SHARED_CONSTRAINTS: dict[str, list] = {  # of constructor parameters with the same meaning in all estimators
-    **{name: [_FROM_1] for name in ("max_iter", "thin", "n_chains", "n_predictive_draws", "total_samples")},
+    **{name: [_FROM_1] for name in ("max_iter", "thin", "n_init", "n_chains", "n_predictive_draws", "total_samples")},
     **{name: [_FROM_0] for name in ("max_draws_bytes", "n_stored_rows")},
     "burn_in": [None, _FROM_0],
+    "concentration_prior": ["array-like"],
     "learning_decay": [Interval(Real, 0, 1, closed="both")],
     "learning_offset": [Interval(Real, 0, None, closed="left")],
     "random_state": ["random_state"],
@@ -76,13 +78,16 @@ class BaseFittedEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSup
     """Base class of estimators with callbacks, which can be saved; it supplies constraints of shared parameters."""
 
     _parameter_constraints: dict
+    n_features_in_: Annotated[int, Integer(1, size="n_features")]
+    feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Add the constraints of the constructor parameters that all estimators share."""
         super().__init_subclass__(**kwargs)
         if "_parameter_constraints" in vars(cls):
-            of_sampler = [StrOptions(set(getattr(cls, "_samplers", ()))), HasMethods(["init", "step"])]
-            shared, names = {"sampler": of_sampler, **_SHARED_CONSTRAINTS}, signature(cls).parameters
+            samplers, emissions = (StrOptions(set(getattr(cls, name, ()))) for name in ("_samplers", "_emissions"))
+            of_blocks = {"sampler": [samplers, HasMethods(["init", "step"])], "emission": [emissions, _IS_EMISSION]}
+            shared, names = {**of_blocks, **_SHARED_CONSTRAINTS}, signature(cls).parameters
             shared = {name: constraint for name, constraint in shared.items() if name in names}
             cls._parameter_constraints = {**shared, **cls._parameter_constraints}
 
@@ -117,8 +122,6 @@ class BaseSampledEstimator(BaseFittedEstimator):
     _runs_in_shards: ClassVar[bool] = False  # within `with distributed(...)`
     _unit: ClassVar[str] = "row"  # what the log density is a sum over; a pass processes so many
     _pass_report: PassReport  # during a fit
-    n_features_in_: Annotated[int, Integer(1, size="n_features")]
-    feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
     log_density_trace_: Lacking[Annotated[np.ndarray, Array("float64", "n_chains n_iter", nan=True, infinite=True)]]
     n_iter_: Lacking[int]
     n_batch_iter_: Lacking[int]

@@ -79,11 +79,7 @@ class MixtureImputer(LinksToItsPage, SavesItself, OneToOneFeatureMixin, Transfor
     mixture_: Annotated[Any, fitted_mixture]
 
     def __init__(
-        self,
-        mixture: Any = None,
-        *,
-        sample_posterior: bool = False,
-        random_state: RandomStateLike = None,
+        self, mixture: Any = None, *, sample_posterior: bool = False, random_state: RandomStateLike = None
     ) -> None:
         self.mixture = mixture
         self.sample_posterior = sample_posterior

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from operator import itemgetter
 from typing import Annotated, Any, Literal, Self
 
@@ -21,22 +21,21 @@ from ..emissions._von_mises_fisher.family import VonMisesFisherFamily, VonMisesF
 from ..emissions._von_mises_fisher.rows import DenseUnitRows, DirectedRows, Start, read_rows
 from ..inference._distributed_fits.session import refuse_session
 from ..random._keys import Purpose, root_key, subkey
-from ..utils._conditions import MOST_COUNTED, Array, Integer, Names, Sizes, index
+from ..utils._conditions import MOST_COUNTED, Array, Sizes, index
 from ..utils._conditions import Real as RealNumber
 from ..utils._declared import Lacking, Saved
 from ..utils._sklearn import Interval, NumberOf, StrOptions, torn_down
 from ..utils._threads import Workers, limit_threads
 from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
 from ..utils._validation import check_array, of_columns, validate_sample_weight
-from ._inference import EstimateInference
+from ._inference import InformationCriteria
 from ._memberships import Position
-from ._scores import InformationCriteria
 from ._von_mises_fisher_em import DirectionEM, Estimate
 
 _OF_FIT = "labels_", "converged_", "n_iter_", "lower_bound_", "log_likelihood_trace_"
 
 
-class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin, BaseFittedEstimator):
+class VonMisesFisherMixture(InformationCriteria, DensityMixin, BaseFittedEstimator):
     r"""Mixture of von Mises-Fisher distributions, for clusters of directions such as documents by their words.
 
     Only the directions of the rows of X are used: :math:`x_i` has unit length in :math:`\mathbb{R}^V`. The similarity
@@ -165,7 +164,6 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
     (1, 2)
     """
 
-    n_features_in_: Annotated[int, Integer(1, size="n_features")]
     weights_: Annotated[np.ndarray, Array("float64", "n_components", low=0, sums_to_one=0)]
     mean_directions_: Annotated[np.ndarray, Array("float64", "n_components n_features", unit=1)]
     concentrations_: Annotated[np.ndarray, Array("float64", "n_components", low=0, high=MOST_COUNTED)]
@@ -179,7 +177,6 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
         "assignment": [StrOptions({"soft", "hard"})],
         "concentration": [None, StrOptions({"per_component", "shared"}), Interval(Real, 0, None, closed="neither")],
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
     }
 
@@ -188,7 +185,6 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
     n_iter_: Lacking[int]
     lower_bound_: Lacking[float]
     log_likelihood_trace_: Lacking[Annotated[np.ndarray, Array("float64", "_")]]
-    feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         return "has a family of other features" if self._family.n_features != self.n_features_in_ else None

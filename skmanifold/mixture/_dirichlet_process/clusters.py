@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from itertools import repeat
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -38,17 +38,22 @@ class ClustersOfComponents(SummarizesClusters):
     _estimate: PartitionDraw
     _merges: Any
     _stream: Any
+    _posterior: dict[str, np.ndarray]
+    _draws: list[PartitionDraw | ParameterDraw]
 
-    if TYPE_CHECKING:
+    @property
+    def posterior_(self) -> dict[str, np.ndarray]:
+        """Draws after burn-in, a dict of arrays of shape (n_chains, n_draws, ...)."""
+        check_is_fitted(self)
+        return self._posterior if self._stream is None else self._stream.posterior(self._family.clusters())
 
-        @property
-        def posterior_(self) -> dict[str, np.ndarray]: ...
+    @property
+    def _predictive(self) -> Sequence[PartitionDraw | ParameterDraw]:
+        return self._draws if self._stream is None else self._stream.predictive_draws()
 
-        @property
-        def _predictive(self) -> Sequence[PartitionDraw | ParameterDraw]: ...
-
-        @property
-        def _clusters_of_estimate(self) -> Any: ...
+    @property
+    def _clusters_of_estimate(self) -> Any:
+        return self._family.clusters().given(self._estimate.statistics)
 
     @property
     def component_clusters_(self) -> np.ndarray:

@@ -17,7 +17,7 @@ from ...base import (
     samples_density,
     takes_minibatches,
 )
-from ...emissions import EMISSIONS, BaseEmission
+from ...emissions import BaseEmission
 from ...emissions._abilities import HasClusters, LearnsPrior
 from ...emissions._estimator import sort_hyperparameters
 from ...emissions._family import Family
@@ -268,10 +268,8 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     _of_rows = "component_labels_", "_typical_rows", "_draws", "_states", "_merges"
     _of_no_stream = (*BaseSampledEstimator._of_no_stream, *_of_rows)
     _parameter_constraints: dict = {  # noqa: RUF012
-        "emission": [StrOptions(set(EMISSIONS)), HasMethods(["get_params", "set_params"])],
         "weights_sampler": [None, StrOptions(set(_samplers) - {"slice"}), HasMethods(["init", "step"])],
         "concentration": [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, closed="both")],
-        "concentration_prior": ["array-like"],
         "init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), "array-like"],
         "clusters": [StrOptions({"merged", "components"}), Interval(Integral, 1, None, closed="left")],
         "hyperparameters": [StrOptions({"draw", "learn"})],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -113,16 +112,6 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
         if weights is None or isinstance(weights, str):
             of_sticks = kind if weights is None else self._samplers.get(weights, BaseSampler)
         return is_of(kind, blocks.components) and is_of(of_sticks, blocks.sticks)
-
-    @property
-    def posterior_(self) -> dict[str, np.ndarray]:
-        """Draws after burn-in, a dict of arrays of shape (n_chains, n_draws, ...)."""
-        check_is_fitted(self)
-        return self._posterior if self._stream is None else self._stream.posterior(self._family.clusters())
-
-    @property
-    def _predictive(self) -> Sequence[PartitionDraw | ParameterDraw]:
-        return self._draws if self._stream is None else self._stream.predictive_draws()
 
     @property
     def outlier_weight_(self) -> float:
@@ -264,10 +253,6 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
         of_partition = log_partition_prior(statistics.sizes, concentration)
         log_joint = of_partition + log_density_of(clusters, statistics)
         return {"log_joint": log_joint, **clusters.hyperparameters_of(statistics)}
-
-    @property
-    def _clusters_of_estimate(self) -> Any:
-        return self._family.clusters().given(self._estimate.statistics)
 
     def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
         return self._clusters_of_estimate.expected_of_blocks(self._estimate.statistics)

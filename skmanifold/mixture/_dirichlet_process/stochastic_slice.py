@@ -364,15 +364,7 @@ def _add_rows(rows, indptr, indices, counts, labels, scale, sizes, categories):
 
 
 @njit(cache=True, nogil=True)
-def _draw_labels_in_sequence(
-    data,
-    log_table,
-    log_weights,
-    log_others,
-    concentration,
-    key,
-    labels,
-):
+def _draw_labels_in_sequence(data, log_table, log_weights, log_others, concentration, key, labels):
     """Draw the component of each row given the rows before it; returns the number of new components.
 
     Instantiated components have probability proportional to weight times density. A Polya urn divides exp(log_others),

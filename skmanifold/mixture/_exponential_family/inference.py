@@ -22,9 +22,9 @@ from ...utils._declared import Lacking, Saved
 from ...utils._parameters import offers
 from .._cluster_summary import SummarizesClusters
 from .._imputation import ImputesCells
+from .._inference import InformationCriteria
 from .._memberships import Position
 from .._prior import DrawsFromEmission, side_by_side
-from .._scores import InformationCriteria
 from .model import FAMILY_NEEDS
 
 OF_FAMILY = "components_", "covariances_", "mean_directions_", "concentrations_", "dispersions_"

@@ -15,8 +15,8 @@ from ...base._estimator import BaseFittedEstimator
 from ...callbacks._hooks import rows_to_fit
 from ...inference._draws import to_tree
 from ...random._keys import root_key, subkey
-from ...utils._conditions import Array, Integer, Length, Names, Sizes, refuse
-from ...utils._declared import Lacking, check_estimator
+from ...utils._conditions import Array, Length, Sizes, refuse
+from ...utils._declared import check_estimator
 from ...utils._sklearn import torn_down
 from ...utils._typing import ArrayLike, ClassifierMixin, RandomStateLike, fit_context
 from ...utils._validation import validate_data
@@ -104,8 +104,6 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         "class_prior": [None, "array-like"],
     }
 
-    n_features_in_: Annotated[int, Integer(1, size="n_features")]
-    feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
     classes_: Annotated[np.ndarray, sorted_classes]
     mixtures_: Annotated[list[Annotated[Any, _mixture]], Length("n_classes")]
     class_prior_: Annotated[np.ndarray, Array("float64", "n_classes", low=0, sums_to_one=0)]
