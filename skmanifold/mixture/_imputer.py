@@ -100,13 +100,11 @@ class MixtureImputer(LinksToItsPage, SavesItself, OneToOneFeatureMixin, Transfor
         self : MixtureImputer
         """
         mixture = DPMixture("auto", random_state=self.random_state) if self.mixture is None else clone(self.mixture)
-        fitted = mixture.fit(X)
-        self.mixture_ = fitted
+        self.mixture_ = fitted = mixture.fit(X)
         self.n_features_in_ = fitted.n_features_in_
+        self.__dict__.pop("feature_names_in_", None)
         if hasattr(fitted, "feature_names_in_"):
             self.feature_names_in_ = fitted.feature_names_in_
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
         return self
 
     def transform(self, X: MatrixLike) -> Any:

@@ -231,15 +231,13 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
     def _prior_family(self, emission: Any, n_features: int | None, n_tokens: int | None) -> Any:
         free = emission.free_hyperparameters() if n_features and isinstance(emission, LearnsPrior) else ()
         is_known = getattr(emission, "covariance_scale", None) is not None or "category_prior" in free
-        if free and is_known and self.hyperparameters == "draw":
-            family = super()._prior_family(emission, n_features, n_tokens)
-            return family.with_hyperprior(free, family)
-        if free:
+        if free and not (is_known and self.hyperparameters == "draw"):
             raise ValueError(
                 f"{type(self).__name__} learns hyperparameters of {type(emission).__name__} that are None "
                 f"({', '.join(free)}): set them, or fit the estimator and omit n_features."
             )
-        return super()._prior_family(emission, n_features, n_tokens)
+        family = super()._prior_family(emission, n_features, n_tokens)
+        return family.with_hyperprior(free, family) if free else family
 
     def _with_drawn_hyperparameters(self, family: Any, key: np.uint64) -> Any:
         return family.with_drawn_hyperparameters(key)

@@ -62,10 +62,8 @@ def _label_some_rows(X: np.ndarray, family: SubspaceFamily, method: str, key: np
 def _labels_by(method: str, X: np.ndarray, family: SubspaceFamily, key: np.uint64) -> np.ndarray:
     K = family.n_components
     if method == "k-means":
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", ConvergenceWarning
-            )  # given if there are fewer distinct rows than components
+        with warnings.catch_warnings():  # given if there are fewer distinct rows than components
+            warnings.simplefilter("ignore", ConvergenceWarning)
             return KMeans(K, n_init=1, random_state=int(key >> np.uint64(32))).fit(X).labels_
     of_flats = _fixed(family), family.max_dimension
     if method == "spectral":

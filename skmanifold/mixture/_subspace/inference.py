@@ -88,10 +88,8 @@ class SubspaceInference(DrawsFromPrior):
 
         arrays = [[as_arrays(draw) for draw in of_chain] for of_chain in self._chains]
         labels = {"labels": self._stored_labels} if "_stored_labels" in vars(self) else {}
-        stacked = {
-            name: stack_draws([[draw[name] for draw in of_chain] for of_chain in arrays], example)
-            for name, example in as_arrays(self._draws[-1]).items()
-        }
+        example = as_arrays(self._draws[-1])
+        stacked = {name: stack_draws([[draw[name] for draw in of] for of in arrays], example[name]) for name in example}
         return {**self._posterior, **stacked, **labels}
 
     def score_samples(self, X: ArrayLike) -> np.ndarray:
