@@ -25,7 +25,7 @@ from ..persistence import SavesItself
 from ..random._keys import root_key
 from ..samplers import BaseSampler
 from ..samplers._base import named_sampler, resolve_sampler
-from ..utils._conditions import Array, Integer, Names, Sizes, index
+from ..utils._conditions import Array, Sizes, index
 from ..utils._conditions import Real as RealNumber
 from ..utils._declared import Lacking, Saved, saved_fields
 from ..utils._parameters import LinksToItsPage, PlainNumbers, default_of, offers
@@ -78,8 +78,6 @@ class BaseFittedEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSup
     """Base class of estimators with callbacks, which can be saved; it supplies constraints of shared parameters."""
 
     _parameter_constraints: dict
-    n_features_in_: Annotated[int, Integer(1, size="n_features")]
-    feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Add the constraints of the constructor parameters that all estimators share."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Self
 
-import numpy as np
 from sklearn.base import OneToOneFeatureMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..persistence import SavesItself
-from ..utils._conditions import Integer, Names, Sizes, refuse
-from ..utils._declared import Lacking, check_estimator
+from ..utils._conditions import Sizes, refuse
+from ..utils._declared import check_estimator
 from ..utils._parameters import LinksToItsPage
 from ..utils._sklearn import HasMethods, fit_context
 from ..utils._typing import BaseEstimator, Ignored, MatrixLike, RandomStateLike, TransformerMixin
@@ -66,9 +65,6 @@ class MixtureImputer(LinksToItsPage, SavesItself, OneToOneFeatureMixin, Transfor
     >>> MixtureImputer(random_state=0).fit_transform(X).round(1).shape
     (6, 2)
     """
-
-    n_features_in_: Annotated[int, Integer(1, size="n_features")]
-    feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
 
     _parameter_constraints: ClassVar[dict] = {
         "mixture": [None, HasMethods(["fit", "impute"])],

@@ -18,8 +18,7 @@ from ..emissions._columns.emission import check_blocks
 from ..emissions._columns.layout import OpenTable, open_table
 from ..emissions._columns.rows import chosen_columns, divided
 from ..persistence import SavesItself
-from ..utils._conditions import Integer, Names, Sizes, refuse
-from ..utils._declared import Lacking
+from ..utils._conditions import Sizes, refuse
 from ..utils._inputs.tables import readable, refuse_text
 from ..utils._parameters import LinksToItsPage
 from ..utils._typing import (
@@ -58,9 +57,6 @@ class _TargetPredictor(LinksToItsPage, SavesItself, BaseEstimator):
         "estimator": [None, DPMixture, ExponentialFamilyMixture, CrossCat],
         "random_state": ["random_state"],
     }
-
-    n_features_in_: Annotated[int, Integer(1, size="n_features")]
-    feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
 
     def __init__(
         self,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from ..utils._declared import check_estimator
+from ..utils._conditions import Integer, Names
+from ..utils._declared import Lacking, check_estimator
 from ..utils._disk import clear_if_unwritable
 from ._decode import Decoder
 from ._encode import Encoder
@@ -19,6 +20,9 @@ from ._format import opened, told_in_one_sentence, write
 
 class SavesItself:
     """Mixin of estimators that can be saved to a file; not public. List it before the base class."""
+
+    n_features_in_: Annotated[int, Integer(1, size="n_features")]
+    feature_names_in_: Lacking[Annotated[np.ndarray, Names("n_features")]]
 
     def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
         """Save the estimator, fitted or not, to one file, which :func:`skmanifold.load` reads.
