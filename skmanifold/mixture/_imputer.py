@@ -27,7 +27,11 @@ def fitted_mixture(value: Any, where: str, sizes: Sizes) -> None:
     check_estimator(value)
 
 
-class MixtureImputer(LinksToItsPage, SavesItself, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class HoldsMixture(LinksToItsPage, SavesItself, BaseEstimator):
+    """Base class of estimators that hold a fitted mixture and have no callbacks of their own; not public."""
+
+
+class MixtureImputer(OneToOneFeatureMixin, TransformerMixin, HoldsMixture):
     """Fill missing cells by their distribution given the observed cells of a row, under a mixture.
 
     Parameters

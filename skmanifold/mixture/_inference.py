@@ -459,9 +459,8 @@ class MixtureInference(WithEmission, EstimateInference):
 
     def _as_table(self, values: np.ndarray) -> Any:
         """New rows as a table like that of `fit`, if the emission is `Columns`; else as they are."""
-        if "_layout" not in vars(self):
-            return values
-        return vars(self)["_layout"].table(values, getattr(self, "feature_names_in_", None))
+        layout = vars(self).get("_layout")
+        return values if layout is None else layout.table(values, getattr(self, "feature_names_in_", None))
 
     def _typical_of(self, column: int, values: np.ndarray) -> np.ndarray:
         """Typical values of a column: means, and categories in place of codes."""

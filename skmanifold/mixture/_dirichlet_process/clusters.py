@@ -86,10 +86,6 @@ class ClustersOfComponents(SummarizesClusters):
         return self._draws if self._stream is None else self._stream.predictive_draws()
 
     @property
-    def _clusters_of_estimate(self) -> Any:
-        return self._family.clusters().given(self._estimate.statistics)
-
-    @property
     def component_clusters_(self) -> np.ndarray:
         """The cluster of each component, of shape (K,)."""
         check_is_fitted(self)
@@ -266,7 +262,7 @@ class ClustersOfComponents(SummarizesClusters):
         check_is_fitted(self)
         weights = self._weights_in_clusters()
         merged = [weights / weights.sum(axis=1, keepdims=True)] if len(weights) < weights.shape[1] else []
-        attributes = self._clusters_of_estimate.expected(self._estimate.statistics, *merged)
+        attributes = self._estimate.clusters(self._family).expected(self._estimate.statistics, *merged)
         if name not in attributes:
             raise AttributeError(f"The emission {type(self.emission_).__name__} has no {name}.")
         return attributes[name]

@@ -8,15 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import DensityMixin
 
-from ...base import (
-    BaseSampledEstimator,
-    FitStrategy,
-    Minibatch,
-    Run,
-    StreamStrategy,
-    samples_density,
-    takes_minibatches,
-)
+from ...base import BaseSampledEstimator, FitStrategy, Minibatch, Run, StreamStrategy, takes_minibatches
 from ...emissions import BaseEmission
 from ...emissions._abilities import HasClusters, LearnsPrior
 from ...emissions._estimator import sort_hyperparameters
@@ -32,6 +24,7 @@ from .fit_strategy import PartitionFit, PartitionStream, RowsToPartition, Stocha
 from .inference import PartitionInference
 from .model import AUTO_CLUSTERS, Start
 from .starts import find_clusters, labels_of_all, searched_rows, spread_start
+from .stochastic_slice import StochasticSlice
 
 
 class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
@@ -393,7 +386,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
 
     def _strategy(self, X, run: Run) -> FitStrategy:
         passes = passes_of(self, run.sampler)
-        strategy = StochasticFit if samples_density(run.sampler) else PartitionFit
+        strategy = StochasticFit if isinstance(passes, StochasticSlice) else PartitionFit
         return strategy(self, run, passes, self._set_up(X, run, subkey(run.key, Purpose.ROUNDING)))
 
     def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:

@@ -215,7 +215,7 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
         return {"log_joint": log_joint, **clusters.hyperparameters_of(statistics)}
 
     def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
-        return self._clusters_of_estimate.expected_of_blocks(self._estimate.statistics)
+        return self._estimate.clusters(self._family).expected_of_blocks(self._estimate.statistics)
 
     def _new_rows(self, labels: np.ndarray, key: np.uint64) -> Any:
         """New rows, a block at a time if they become sparse."""

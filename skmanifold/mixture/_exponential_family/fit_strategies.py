@@ -369,14 +369,10 @@ def start_labels(
         return np.zeros(rows.n_rows, np.int32)
     if init == "random":
         return random_labels(key, rows.n_rows, K)
-    if init == "hierarchical" or (init == "auto" and number == 0 and can_merge(family)):
+    can_merge = offers(family, HasSumsOfClusters) and family.n_features <= _MOST_COLUMNS  # so few rows are enough
+    if init == "hierarchical" or (init == "auto" and number == 0 and can_merge):
         return _merged_labels(family, rows, free, key, row_weights)
     return _seeds(family, rows, key, row_weights)
-
-
-def can_merge(family: Any) -> bool:
-    """Whether to merge clusters: there are marginal densities, and few columns, so that few rows determine clusters."""
-    return offers(family, HasSumsOfClusters) and family.n_features <= _MOST_COLUMNS
 
 
 def _seeds(family: Any, rows: Any, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:

@@ -137,12 +137,11 @@ class FamilyInference(SummarizesClusters, ImputesCells, DrawsFromEmission, Infor
             "weights": self._weights_in(orders),
             "components": np.take_along_axis(components, orders[..., np.newaxis], axis=2),
         }
-        coords, axis, names = {"draw": whole}, "feature", getattr(self, "feature_names_in_", None)
+        axis, names = "feature", getattr(self, "feature_names_in_", None)
         if isinstance(self.components_, list):
             axis, names = "category", self._names_of_categories(names)
-        if names is not None:
-            coords[axis] = names
-        return to_tree(draws, {"weights": ["component"], "components": ["component", axis]}, coords)
+        axes = {"weights": ["component"], "components": ["component", axis]}
+        return to_tree(draws, axes, {"draw": whole, axis: names})
 
     def _names_of_categories(self, names: np.ndarray | None) -> np.ndarray:
         """Names such as "colour_red" for the categories of all columns; a column of numbers has its own name."""

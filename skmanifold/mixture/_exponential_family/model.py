@@ -38,11 +38,8 @@ _NEXT_PROPOSAL = 1 << 40  # added to the number of a row, which is smaller
 _BLOCKS_AT_ONCE = 4  # blocks of rows for which log densities are stored
 
 # What a method of the model needs of the family; every family here has what a `RowFamily` has.
-FAMILY_NEEDS: dict[str, tuple[type, ...]] = {
-    "draw": (HasDraw,),
-    "expect_latents": (HasShares,),
-    "log_joint": (HasLogJoint,),
-}
+FAMILY_NEEDS: dict[str, tuple[type, ...]]
+FAMILY_NEEDS = {"draw": (HasDraw,), "expect_latents": (HasShares,), "log_joint": (HasLogJoint,)}
 
 
 class RowWeights(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -359,15 +360,17 @@ class SubspacesFit(FitStrategy):
 
     def model(self, workers: Workers) -> SubspaceModel:
         """The model of the centred rows, without initial partitions."""
-        self.workers = workers
-        self.centred = self.rows.values - self.family.location
-        return self._model([])
+        self.workers, centred = workers, self.rows.values - self.family.location
+        of_rows = SingleSubspaceModel if self.mixture.n_components == 1 else SubspaceModel
+        weights = DirichletWeights.of_parameter(self.mixture.weight_prior, self.family.n_components)
+        return of_rows(centred, self.family, weights, [], workers, self.run.schedule.burn_in)
 
     def prepare(self, model: SubspaceModel, workers: Workers) -> SubspaceModel:
         """The model with its initial partitions."""
         mixture, schedule = self.mixture, self.run.schedule
         key = subkey(self.run.key, Purpose.START)
-        model = self._model(start_partitions(self.centred, self.family, mixture.init, mixture.n_init, key))
+        starts = start_partitions(model.X, self.family, mixture.init, mixture.n_init, key)
+        model = replace(model, starts=starts)
         _, (weights, subspaces) = model.beginnings[0]
         self.n_stored = min(mixture.n_stored_rows, self.n_rows)
         draw = weights, *subspaces.moved(self.family.location)  # draws have about this size
@@ -438,11 +441,6 @@ class SubspacesFit(FitStrategy):
         weights, subspaces = chain.state.position
         draw = Position(weights, subspaces.moved(self.family.location))
         return {"_draw": draw, "_labels": chain.state.latents[: self.n_stored]}
-
-    def _model(self, starts: list) -> SubspaceModel:
-        of_rows = SingleSubspaceModel if self.mixture.n_components == 1 else SubspaceModel
-        weights = DirichletWeights.of_parameter(self.mixture.weight_prior, self.family.n_components)
-        return of_rows(self.centred, self.family, weights, starts, self.workers, self.run.schedule.burn_in)
 
 
 def summarise_subspaces(draws: list[Position], max_dimension: int) -> dict[str, Any]:

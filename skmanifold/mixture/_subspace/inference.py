@@ -217,9 +217,7 @@ class SubspaceInference(DrawsFromPrior):
         ValueError
             If the fit was stopped before the first draw.
         """
-        coords = {"draw": self._whole_draws}
-        if hasattr(self, "feature_names_in_"):
-            coords["feature"] = self.feature_names_in_
+        coords = {"draw": self._whole_draws, "feature": getattr(self, "feature_names_in_", None)}
         return to_tree(self._exported_draws(), DRAW_AXES, coords)
 
     def _exported_draws(self) -> dict[str, np.ndarray]:
