@@ -15,7 +15,7 @@ from ..callbacks._hooks import labels_of_all
 from ..emissions import BaseEmission
 from ..emissions._categories import CategoryFamily
 from ..emissions._columns.layout import ColumnLayout
-from ..emissions._estimator import WithEmission
+from ..emissions._estimator import WithEmission, name_of
 from ..emissions._family import Family
 from ..emissions._protocols import RowEmission
 from ..emissions._registry import EMISSIONS, ROW_FAMILIES
@@ -239,9 +239,6 @@ class InformationCriteria(EstimateInference):
     def _n_parameters(self) -> int:
         return self._family.n_parameters() + len(self.weights_) - 1
 
-    def _model_name(self) -> str:
-        return type(self).__name__
-
     def _has_criteria(self) -> bool:
         """Whether the estimate is a mode, for ``available_if``; it may raise an AttributeError with the reason."""
         return True
@@ -345,7 +342,8 @@ class InformationCriteria(EstimateInference):
         icl = bic - 2.0 * float((weights * np.log(shares.max(axis=1)[used])).sum())
         numbers = n_rows, log_likelihood, n_parameters, aic, bic, icl
         sizes = np.bincount(shares.argmax(axis=1)[used], weights, len(self.weights_))
-        return MixtureSummary(self._model_name(), *numbers, self.weights_, sizes)
+        model = type(self).__name__ + (f" of {name_of(self.emission_)}" if hasattr(self, "emission_") else "")
+        return MixtureSummary(model, *numbers, self.weights_, sizes)
 
 
 class MixtureInference(WithEmission, EstimateInference):

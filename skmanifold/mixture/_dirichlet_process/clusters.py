@@ -46,8 +46,7 @@ _DRAWN = draws_of(
     covariance_prior=Array("float64", None),
     transform=Array("float64", "n_chains n_component_draws _", low=0, high=2),
     cosine_prior=Array("float64", "n_chains n_component_draws", low=0, high=1),
-    dispersions=Array("float64", "n_chains n_component_draws _", above=0),
-    category_prior=Array("float64", "n_chains n_component_draws _", above=0),
+    **dict.fromkeys(("dispersions", "category_prior"), Array("float64", "n_chains n_component_draws _", above=0)),
     concentrations=Array("float64", "n_chains n_component_draws n_padded", nan=True),
     labels=Array("int32", "n_chains n_component_draws n_rows", low=OUTLIER, below=MOST_COMPONENTS),
     component_clusters=Array("int32", "n_chains n_component_draws n_padded", low=-1, below="n_padded"),
@@ -186,12 +185,10 @@ class ClustersOfComponents(SummarizesClusters):
                 raise ValueError("No draws of the labels were kept: pass X.")
             return co_clustering(apart(drawn))
         clusters = self._family_rows(self._read(X))
-        n_bytes = 8 * clusters.n_rows**2
+        n, n_bytes = clusters.n_rows, 8 * clusters.n_rows**2
         if n_bytes > _MAX_DENSE_BYTES:
-            raise ValueError(
-                f"co_clustering of {clusters.n_rows} rows would take {n_bytes / 2**30:.1f} GiB; at most 4."
-            )
-        together = np.zeros((clusters.n_rows, clusters.n_rows))
+            raise ValueError(f"co_clustering of {n} rows would take {n_bytes / 2**30:.1f} GiB; at most 4.")
+        together = np.zeros((n, n))
         merges = self._drawn_clusters if self._is_merged else repeat(None)
         with Workers(self.n_jobs) as workers:
             for draw, merged in zip(self._predictive, merges, strict=False):

@@ -137,10 +137,9 @@ class PartitionFit(FitStrategy):
         super().__init__(run.sampler, passes)
         self.mixture = mixture
         self.data = data
-        self.clusters = data.clusters
         self.n_rows = data.clusters.n_rows
         self.known = {**data.known, "_key": run.key, "_stream": None, "_states": None, "n_batch_iter_": 0}
-        self.stride = max(1, -(-run.schedule.n_draws // max(1, draw_store(mixture, self.clusters).max_draws)))
+        self.stride = max(1, -(-run.schedule.n_draws // max(1, draw_store(mixture, data.clusters).max_draws)))
 
     def model(self, workers: Workers) -> DPModel:
         """The model of all rows."""

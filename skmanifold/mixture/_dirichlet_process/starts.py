@@ -21,7 +21,7 @@ from ...emissions._statistics import by_size, occupied, selected
 from ...metrics._partitions import compact_labels
 from ...random._keys import Purpose, fold_in_each, root_key, subkey
 from ...samplers import Slice
-from ...utils._threads import Workers, split_range
+from ...utils._threads import ONE, Workers, split_range
 from .._merge_kernels import LEAST_SHARE, merge_pairs
 from .model import DPModel, Start, initial_labels
 
@@ -182,9 +182,8 @@ def _labels_from_seeds(clusters: Family, searched: np.ndarray | None, n_clusters
 
     A chain would merge superfluous large clusters slowly. The clusters of the sample then receive the other rows.
     """
-    with Workers(1) as workers:  # chains may run in parallel
-        found = find_clusters(clusters, searched, n_clusters, (), key, workers)
-        return labels_of_all(clusters, found, workers)
+    found = find_clusters(clusters, searched, n_clusters, (), key, ONE)  # chains may run in parallel
+    return labels_of_all(clusters, found, ONE)
 
 
 class Found(NamedTuple):

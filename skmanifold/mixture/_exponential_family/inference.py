@@ -12,7 +12,6 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._abilities import HasFeatureVariances, HasNewRows, HasParameterCount
-from ...emissions._estimator import name_of
 from ...inference._draw_store import draws_of, evenly_spaced
 from ...inference._draws import to_tree
 from ...models import IncompatibleError
@@ -197,9 +196,6 @@ class FamilyInference(SummarizesClusters, ImputesCells, DrawsFromEmission, Infor
     def _new_rows(self, labels: np.ndarray, key: np.uint64) -> Any:
         self._check_offers(self.emission_, self._family, [HasNewRows], f"{type(self).__name__}.sample")
         return super()._new_rows(labels, key)
-
-    def _model_name(self) -> str:
-        return f"{super()._model_name()} of {name_of(self.emission_)}"
 
     def _n_parameters(self) -> int:
         self._check_offers(self.emission_, self._family, [HasParameterCount], "An information criterion")

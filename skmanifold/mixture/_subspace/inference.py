@@ -21,12 +21,9 @@ from .._prior import DrawsFromPrior, named_as_draws
 from .family import MOST, SubspaceFamily, Subspaces, add_terms, are_orthonormal, check_sizes, given_family
 
 DRAW_AXES = {  # axes of exported arrays after chain and draw
-    "dimensions": ["component"],
-    "weights": ["component"],
-    "means": ["component", "feature"],
-    "noise_variance": ["component"],
+    **{name: ["component"] for name in ("dimensions", "weights", "noise_variance")},
+    **{name: ["component", "feature"] for name in ("means", "leverages")},
     "variances": ["component", "direction"],
-    "leverages": ["component", "feature"],
 }
 _ROWS = 2048  # of a task
 
