@@ -293,7 +293,9 @@ class Start(NamedTuple):
 def bind_and_learn(mixture: Any, emission: Any, data: WeightedRows, key: np.uint64) -> tuple[Any, Any, Start]:
     """The family of the rows with a learned prior, the emission with what was learned, and where chains begin."""
     family = unlearned = bind(mixture, emission, data.rows, data.weights)
-    free, found = free_numbers(emission, unlearned), None
+    learns, found = isinstance(emission, LearnsPrior) and offers(unlearned, HasSumsOfClusters), None
+    # Numbers of the prior that are learned from components
+    free = tuple(name for name in emission.free_hyperparameters() if name != "transform") if learns else ()
     some = sampled(data, key) if isinstance(mixture.init, str) else data
     if free:
         family, found = learned_family(mixture, some, unlearned, free, key)
@@ -309,12 +311,6 @@ def sampled(data: WeightedRows, key: np.uint64) -> WeightedRows:
     chosen = some_rows(subkey(key, Purpose.SUBSAMPLE), SUBSET, rows.n_rows, SAMPLE_ROWS)
     rows = rows.take(chosen)
     return WeightedRows(rows, weights and weights._replace(values=weights.values[chosen]), slice(None), rows)
-
-
-def free_numbers(emission: Any, family: Any) -> tuple[str, ...]:
-    """Numbers of the prior that are learned from components."""
-    learns = isinstance(emission, LearnsPrior) and offers(family, HasSumsOfClusters)
-    return tuple(name for name in emission.free_hyperparameters() if name != "transform") if learns else ()
 
 
 def learned_family(

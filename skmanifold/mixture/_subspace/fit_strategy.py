@@ -66,17 +66,13 @@ def _labels_by(method: str, X: np.ndarray, family: SubspaceFamily, key: np.uint6
         with warnings.catch_warnings():  # given if there are fewer distinct rows than components
             warnings.simplefilter("ignore", ConvergenceWarning)
             return KMeans(K, n_init=1, random_state=int(key >> np.uint64(32))).fit(X).labels_
-    of_flats = _fixed(family), family.max_dimension
+    possible = np.isfinite(family.log_dimension)
+    is_fixed = (possible.sum(axis=1) == 1).all()
+    of_flats = possible.argmax(axis=1) if is_fixed else None, family.max_dimension
     if method == "spectral":
         return spectral_labels(X, K, key, *of_flats)
     flats = KFlats(X, K, *of_flats)
     return flats.best(flats.seeds(key))[0]
-
-
-def _fixed(family: SubspaceFamily) -> np.ndarray | None:
-    """The dimensions if the prior fixes them, otherwise None."""
-    possible = np.isfinite(family.log_dimension)
-    return possible.argmax(axis=1) if (possible.sum(axis=1) == 1).all() else None
 
 
 # K-flats
