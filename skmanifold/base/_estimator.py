@@ -34,11 +34,13 @@ from ..utils._threads import Workers, count_threads, limit_threads, plain_interr
 from ..utils._typing import BaseEstimator, CallbackSupportMixin
 from ._strategy import FitStrategy, Minibatch, Run, StreamStrategy, posterior_arrays
 
+_IS_EMISSION = HasMethods(["get_params", "set_params"])
 _FROM_0, _FROM_1 = (Interval(Integral, least, None, closed="left") for least in (0, 1))
 _SHARED_CONSTRAINTS: dict[str, list] = {  # of constructor parameters with the same meaning in all estimators
-    **{name: [_FROM_1] for name in ("max_iter", "thin", "n_chains", "n_predictive_draws", "total_samples")},
+    **{name: [_FROM_1] for name in ("max_iter", "thin", "n_init", "n_chains", "n_predictive_draws", "total_samples")},
     **{name: [_FROM_0] for name in ("max_draws_bytes", "n_stored_rows")},
     "burn_in": [None, _FROM_0],
+    "concentration_prior": ["array-like"],
     "learning_decay": [Interval(Real, 0, 1, closed="both")],
     "learning_offset": [Interval(Real, 0, None, closed="left")],
     "batch_size": [None, _FROM_1],
@@ -83,8 +85,9 @@ class BaseFittedEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSup
         """Add the constraints of the constructor parameters that all estimators share."""
         super().__init_subclass__(**kwargs)
         if "_parameter_constraints" in vars(cls):
-            of_sampler = [StrOptions(set(getattr(cls, "_samplers", ()))), HasMethods(["init", "step"])]
-            shared, names = {"sampler": of_sampler, **_SHARED_CONSTRAINTS}, signature(cls).parameters
+            samplers, emissions = (StrOptions(set(getattr(cls, name, ()))) for name in ("_samplers", "_emissions"))
+            of_blocks = {"sampler": [samplers, HasMethods(["init", "step"])], "emission": [emissions, _IS_EMISSION]}
+            shared, names = {**of_blocks, **_SHARED_CONSTRAINTS}, signature(cls).parameters
             shared = {name: constraint for name, constraint in shared.items() if name in names}
             cls._parameter_constraints = {**shared, **cls._parameter_constraints}
 

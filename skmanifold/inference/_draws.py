@@ -105,9 +105,10 @@ def to_tree(
     Draws, (n_chains, n_draws, ...), are in the group ``posterior``, padded with NaN if lengths differ between draws;
     variables in `stats` in ``sample_stats``. A group of ArviZ has a single dimension of draws, so those with fewer are
     in ``posterior_thinned``, whose ``draw`` has their indices, `component_draws`. `axes` are names after chain and
-    draw, `coords` labels along axes. Variables without entries, and statistics that are all NaN, are omitted.
+    draw, `coords` labels along axes, or None. Variables without entries, and statistics that are all NaN, are omitted.
     """
     from_dict = optional_module("arviz_base", "to_arviz", "arviz").from_dict
+    coords = {axis: labels for axis, labels in (coords or {}).items() if labels is not None}
     n_draws = max(np.shape(values)[1] for values in draws.values())
     if n_draws == 0:
         raise ValueError("No draws were kept: increase max_draws_bytes, or decrease burn_in or thin.")
@@ -129,9 +130,9 @@ def to_tree(
     if len(set(lengths.values())) > 1:
         raise ValueError(f"The numbers of draws differ, {lengths}: pass the indices of kept draws as component_draws.")
     # the check would warn if there are more chains than draws
-    tree = from_dict(groups, coords=dict(coords or {}), dims=dict(axes), check_conventions=False)
+    tree = from_dict(groups, coords=coords, dims=dict(axes), check_conventions=False)
     if thinned is not None:
-        coords = {**(coords or {}), "draw": np.asarray(component_draws)}
+        coords = {**coords, "draw": np.asarray(component_draws)}
         part = from_dict({"posterior_thinned": thinned}, coords=coords, dims=dict(axes), check_conventions=False)
         tree["posterior_thinned"] = part["posterior_thinned"]
     return tree

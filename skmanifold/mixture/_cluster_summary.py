@@ -108,18 +108,9 @@ class SummarizesClusters(MixtureInference):
         if hasattr(self, "labels_"):
             clusters.setdefault("size", np.bincount(self.labels_[self.labels_ >= 0], minlength=len(sizes)))
         rows = getattr(self, "typical_rows_", None)  # not before the end of a fit
-        names, columns = column_names(self, self.n_features_in_, feature_names), np.arange(self.n_features_in_)
-        return summarized(
-            self,
-            clusters,
-            sizes,
-            rows,
-            self._weights_in_clusters(),
-            self._estimate.columns,
-            self._family,
-            names,
-            columns,
-        )
+        names = column_names(self, self.n_features_in_, feature_names)
+        of_columns = self._family, names, np.arange(self.n_features_in_)
+        return summarized(self, clusters, sizes, rows, self._weights_in_clusters(), self._estimate.columns, *of_columns)
 
 
 def summarized(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -28,6 +28,14 @@ class ConditionalColumn(NamedTuple):
     second: np.ndarray
     probabilities: Any = None
     categories: np.ndarray | None = None
+
+    def variance(self) -> np.ndarray:
+        """The variance in each row."""
+        return np.maximum(self.second - self.first**2, 0.0)
+
+    def named(self, values: np.ndarray) -> np.ndarray:
+        """Categories in place of codes; numbers do not change."""
+        return values if self.categories is None else self.categories[values.astype(int)]
 
 
 class Conditional:
@@ -69,6 +77,9 @@ class Conditional:
     def _listed(self, of_columns: list[Any]) -> Any:
         return of_columns[0] if self._is_single else of_columns
 
+    def _named(self, of_columns: Iterable[np.ndarray]) -> Any:
+        return self._listed([column.named(own) for column, own in zip(self._chosen, of_columns, strict=True)])
+
     def mean(self) -> np.ndarray:
         """Means of the columns.
 
@@ -87,7 +98,7 @@ class Conditional:
         variances : ndarray of shape (n_samples, n_chosen) or (n_samples,)
             NaN for categories.
         """
-        return self._stacked([np.maximum(column.second - column.first**2, 0.0) for column in self._chosen])
+        return self._stacked([column.variance() for column in self._chosen])
 
     def predict_proba(self) -> Any:
         """Probabilities of the categories of each column.
@@ -111,12 +122,8 @@ class Conditional:
         -------
         values : list of ndarray of shape (n_samples,), or one of these
         """
-        return self._listed(
-            [
-                column.first if column.categories is None else column.categories[column.probabilities.argmax(axis=1)]
-                for column in self._chosen
-            ]
-        )
+        typical = [c.first if c.probabilities is None else c.probabilities.argmax(axis=1) for c in self._chosen]
+        return self._named(typical)
 
     def quantile(self, q: float | ArrayLike) -> np.ndarray:
         """Quantiles of numbers: the smallest number whose cumulative probability is at least q.
@@ -147,7 +154,7 @@ class Conditional:
         out = np.empty((self._rows.n_rows, len(self._indices), levels.size))
         for rows, column, functions, has_counts in self._distribution_functions():
             own = self._chosen[column]
-            deviations = np.sqrt(np.maximum(own.second - own.first**2, 0.0))[rows]
+            deviations = np.sqrt(own.variance())[rows]
             masses = self._masses(self._indices[column])
             for i, level in enumerate(levels.ravel()):
                 found = _inverted(functions, level, own.first[rows], deviations, masses)
@@ -202,12 +209,7 @@ class Conditional:
         for i, draw in enumerate(chosen):
             drawn = self._mixture._drawn_cells(self._rows, values, draws[draw], subkey(root, i))
             out[:, :, i] = drawn[:, self._indices].T
-        return self._listed(
-            [
-                own if column.categories is None else column.categories[own.astype(int)]
-                for column, own in zip(self._chosen, out, strict=True)
-            ]
-        )
+        return self._named(out)
 
     def log_density(self, X: MatrixLike) -> np.ndarray:
         """Joint log density of the values of the columns in rows, given the other cells.

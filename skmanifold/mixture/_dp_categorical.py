@@ -21,11 +21,12 @@ from ..samplers import BaseSampler
 from ..sparse.counts import Counts, as_counts, counts_to_fit, no_rows, validate_counts
 from ..utils._conditions import MOST_COUNTED
 from ..utils._inputs.tables import is_sparse
-from ..utils._sklearn import HasMethods, Interval, StrOptions
+from ..utils._sklearn import Interval, StrOptions
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 from ._dirichlet_process.estimator import DPMixture
 from ._dirichlet_process.model import Start, initial_labels
 
+_OTHERS = "emission", "hyperparameters"  # parameters of `DPMixture` whose constraints do not hold here
 _DEFAULT_PRIOR = 0.5
 _HIGHEST_CODE = 30  # dense counts with a larger value do not look like codes
 _MAX_DISPERSION = 0.95  # median variance-to-mean ratio of codes; that of counts is at least about 1
@@ -222,8 +223,7 @@ class DPCategoricalMixture(DPMixture):
     hyperparameters: ClassVar[str] = "draw"  # type: ignore[misc]
     _families: ClassVar[dict[str, type]] = {"multinomial": MultinomialFamily, "categorical": MultinomialFamily}
     _parameter_constraints: dict = {  # noqa: RUF012
-        **{name: each for name, each in DPMixture._parameter_constraints.items() if name != "hyperparameters"},
-        "emission": [StrOptions(set(_emissions)), HasMethods(["get_params", "set_params"])],
+        **{name: each for name, each in DPMixture._parameter_constraints.items() if name not in _OTHERS},
         "category_prior": [None, Interval(Real, 0, MOST_COUNTED, closed="right")],
         "min_categories": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
         "handle_unknown": [StrOptions({"error", "ignore"})],

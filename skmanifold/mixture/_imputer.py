@@ -27,7 +27,11 @@ def fitted_mixture(value: Any, where: str, sizes: Sizes) -> None:
     check_estimator(value)
 
 
-class MixtureImputer(LinksToItsPage, SavesItself, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class HoldsMixture(LinksToItsPage, SavesItself, BaseEstimator):
+    """Base class of estimators that hold a fitted mixture and have no callbacks of their own; not public."""
+
+
+class MixtureImputer(OneToOneFeatureMixin, TransformerMixin, HoldsMixture):
     """Fill missing cells by their distribution given the observed cells of a row, under a mixture.
 
     Parameters
@@ -75,11 +79,7 @@ class MixtureImputer(LinksToItsPage, SavesItself, OneToOneFeatureMixin, Transfor
     mixture_: Annotated[Any, fitted_mixture]
 
     def __init__(
-        self,
-        mixture: Any = None,
-        *,
-        sample_posterior: bool = False,
-        random_state: RandomStateLike = None,
+        self, mixture: Any = None, *, sample_posterior: bool = False, random_state: RandomStateLike = None
     ) -> None:
         self.mixture = mixture
         self.sample_posterior = sample_posterior
@@ -100,13 +100,11 @@ class MixtureImputer(LinksToItsPage, SavesItself, OneToOneFeatureMixin, Transfor
         self : MixtureImputer
         """
         mixture = DPMixture("auto", random_state=self.random_state) if self.mixture is None else clone(self.mixture)
-        fitted = mixture.fit(X)
-        self.mixture_ = fitted
+        self.mixture_ = fitted = mixture.fit(X)
         self.n_features_in_ = fitted.n_features_in_
+        self.__dict__.pop("feature_names_in_", None)
         if hasattr(fitted, "feature_names_in_"):
             self.feature_names_in_ = fitted.feature_names_in_
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
         return self
 
     def transform(self, X: MatrixLike) -> Any:

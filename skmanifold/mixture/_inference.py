@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -10,10 +11,11 @@ import numpy as np
 from sklearn.utils import Bunch, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
+from ..callbacks._hooks import labels_of_all
 from ..emissions import BaseEmission
 from ..emissions._categories import CategoryFamily
 from ..emissions._columns.layout import ColumnLayout
-from ..emissions._estimator import WithEmission
+from ..emissions._estimator import WithEmission, name_of
 from ..emissions._family import Family
 from ..emissions._protocols import RowEmission
 from ..emissions._registry import EMISSIONS, ROW_FAMILIES
@@ -22,9 +24,17 @@ from ..samplers import BaseSampler
 from ..utils._conditions import Array, Sizes
 from ..utils._declared import Lacking, Saved, check
 from ..utils._threads import Workers, limit_threads
-from ..utils._typing import ClassNamePrefixFeaturesOutMixin, MatrixLike, RandomStateLike, TransformerMixin
+from ..utils._typing import (
+    ArrayLike,
+    ClassNamePrefixFeaturesOutMixin,
+    Ignored,
+    MatrixLike,
+    RandomStateLike,
+    TransformerMixin,
+    available_if,
+)
 from ._memberships import draw_labels
-from ._scores import DensityScores, FamilyRows, log_predictive, refuse_far_rows, shares_and_log_density
+from ._scores import FamilyRows, MixtureSummary, log_predictive, refuse_far_rows, shares_and_log_density, used_rows
 
 
 def _family(value: Any, where: str, sizes: Sizes) -> None:
@@ -34,7 +44,7 @@ def _family(value: Any, where: str, sizes: Sizes) -> None:
         sizes["n_categories"] = value.n_statistics
 
 
-class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityScores):
+class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Methods of an estimator with an estimate of a mixture; not public.
 
     When fitted, the estimator has the attributes declared here.
@@ -55,6 +65,10 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
             """A `Position`, the `PositionDraws` or a `PartitionDraw`."""
 
         def _read(self, X: MatrixLike) -> Any: ...
+
+        def fit(self, X: Any, y: Ignored = None) -> Any: ...
+
+        def score_samples(self, X: Any) -> np.ndarray: ...
 
     @property
     def _component_clusters(self) -> np.ndarray:
@@ -183,6 +197,154 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
             n_components = len(self._component_clusters)
             return shares_and_log_density(self._estimate, self._family_rows(rows), n_components, workers)
 
+    def fit_predict(self, X: MatrixLike, y: Ignored = None) -> np.ndarray:
+        """Fit, and return the component of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : Ignored
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        return labels_of_all(self.fit(X), X)
+
+    def score(self, X: MatrixLike, y: Ignored = None, sample_weight: ArrayLike | None = None) -> float:
+        """Mean of `score_samples`, weighted by `sample_weight` if it is given: higher is better.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows as in `fit`. Rows without a density, such as rows of zeros in a mixture of directions, are left out.
+        y : Ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights of the rows. A whole number has the same effect as this number of copies of the row.
+            None weights all rows equally, also after a fit with weights.
+
+        Returns
+        -------
+        score : float
+            In nats per row.
+        """
+        log_densities = self.score_samples(X)
+        used, weights = used_rows(log_densities, X, sample_weight)
+        return float(np.average(log_densities[used], weights=weights))
+
+
+class InformationCriteria(EstimateInference):
+    """Mixin for estimators whose estimate can be a mode of the posterior or the likelihood; not public."""
+
+    def _n_parameters(self) -> int:
+        return self._family.n_parameters() + len(self.weights_) - 1
+
+    def _has_criteria(self) -> bool:
+        """Whether the estimate is a mode, for ``available_if``; it may raise an AttributeError with the reason."""
+        return True
+
+    @available_if(lambda estimator: estimator._has_criteria())
+    def aic(self, X: MatrixLike, sample_weight: ArrayLike | None = None) -> float:
+        """Akaike's information criterion: lower is better. Available only if the estimate is a mode.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The rows of `fit`. Rows without a density are left out.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows: those of `fit`, if it had weights. None weights each row by 1, also after a fit with
+            weights.
+
+        Returns
+        -------
+        aic : float
+            From the log likelihood at the estimate, with densities as in `score_samples`.
+        """
+        return self.summary(X, sample_weight).aic
+
+    @available_if(lambda estimator: estimator._has_criteria())
+    def bic(self, X: MatrixLike, sample_weight: ArrayLike | None = None) -> float:
+        """Bayesian information criterion: lower is better. Available only if the estimate is a mode.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The rows of `fit`. Rows without a density are left out.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows: those of `fit`, if it had weights. None weights each row by 1, also after a fit with
+            weights.
+
+        Returns
+        -------
+        bic : float
+            From the log likelihood at the estimate, with densities as in `score_samples`. The number of rows in the
+            penalty is the sum of their weights, so that whole weights are copies of rows.
+        """
+        return self.summary(X, sample_weight).bic
+
+    @available_if(lambda estimator: estimator._has_criteria())
+    def icl(self, X: MatrixLike, sample_weight: ArrayLike | None = None) -> float:
+        r"""Integrated completed likelihood criterion: lower is better. Available only if the estimate is a mode.
+
+        It is `bic` plus a penalty for components that overlap ([1]_),
+
+        .. math:: \mathrm{ICL} = \mathrm{BIC} - 2 \sum_i \omega_i \log \max_k p(k \mid x_i),
+
+        where :math:`\omega_i` are the weights of the rows, so that it prefers separate clusters to a better density.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The rows of `fit`. Rows without a density are left out.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows: those of `fit`, if it had weights. None weights each row by 1, also after a fit with
+            weights.
+
+        Returns
+        -------
+        icl : float
+
+        References
+        ----------
+        .. [1] C. Biernacki, G. Celeux and G. Govaert, "Assessing a mixture model for clustering with the integrated
+           completed likelihood", IEEE Transactions on Pattern Analysis and Machine Intelligence 22, 2000.
+        """
+        return self.summary(X, sample_weight).icl
+
+    @available_if(lambda estimator: estimator._has_criteria())
+    def summary(self, X: MatrixLike, sample_weight: ArrayLike | None = None) -> MixtureSummary:
+        """Log likelihood, number of parameters, information criteria, and sizes of the components.
+
+        Available only if the estimate is a mode. All values need one evaluation of the densities of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The rows of `fit`. Rows without a density are left out.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows: those of `fit`, if it had weights. None weights each row by 1, also after a fit with
+            weights.
+
+        Returns
+        -------
+        summary : MixtureSummary
+            A named tuple, which is printed as a table: ``model``, its name and emission; ``n_rows``;
+            ``log_likelihood``, with densities as in `score_samples`; ``n_parameters``; ``aic``, ``bic`` and ``icl``;
+            and of each component, ``weights`` as in ``weights_``, and ``sizes``, the numbers of rows of X whose most
+            probable component it is. Numbers of rows are sums of their weights.
+        """
+        check_is_fitted(self)
+        n_parameters = self._n_parameters()
+        shares, log_densities = self._at_estimate(self._read(X))
+        used, weights = used_rows(log_densities, X, sample_weight)
+        n_rows, log_likelihood = float(weights.sum()), float((weights * log_densities[used]).sum())
+        aic, bic = (penalty * n_parameters - 2.0 * log_likelihood for penalty in (2.0, math.log(n_rows)))
+        icl = bic - 2.0 * float((weights * np.log(shares.max(axis=1)[used])).sum())
+        numbers = n_rows, log_likelihood, n_parameters, aic, bic, icl
+        sizes = np.bincount(shares.argmax(axis=1)[used], weights, len(self.weights_))
+        model = type(self).__name__ + (f" of {name_of(self.emission_)}" if hasattr(self, "emission_") else "")
+        return MixtureSummary(model, *numbers, self.weights_, sizes)
+
 
 class MixtureInference(WithEmission, EstimateInference):
     """Methods of an estimator with a fitted mixture of the rows of an emission; not public.
@@ -295,9 +457,8 @@ class MixtureInference(WithEmission, EstimateInference):
 
     def _as_table(self, values: np.ndarray) -> Any:
         """New rows as a table like that of `fit`, if the emission is `Columns`; else as they are."""
-        if "_layout" not in vars(self):
-            return values
-        return vars(self)["_layout"].table(values, getattr(self, "feature_names_in_", None))
+        layout = vars(self).get("_layout")
+        return values if layout is None else layout.table(values, getattr(self, "feature_names_in_", None))
 
     def _typical_of(self, column: int, values: np.ndarray) -> np.ndarray:
         """Typical values of a column: means, and categories in place of codes."""

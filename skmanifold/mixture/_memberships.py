@@ -180,7 +180,7 @@ class PartitionDraw(NamedTuple):
 
     def columns(self, family: Any) -> Any:
         """The distributions of single columns given the component, or None."""
-        clusters = self._clusters(family)
+        clusters = self.clusters(family)
         return distribution_of_columns(clusters, clusters.cell_attributes(self.statistics))
 
     def expected(self, clusters: Any, workers: Workers) -> Memberships:
@@ -202,9 +202,9 @@ class PartitionDraw(NamedTuple):
 
     def new_rows(self, family: Any, labels: np.ndarray, key: np.uint64) -> np.ndarray:
         """New rows from the predictive distributions of the clusters with these labels, or of a new one."""
-        return self._clusters(family).new_rows(with_new(self.statistics), labels, key)
+        return self.clusters(family).new_rows(with_new(self.statistics), labels, key)
 
-    def _clusters(self, family: Any) -> Any:
+    def clusters(self, family: Any) -> Any:
         """The family, without rows, with the hyperparameters of the draw."""
         return family.clusters().given(self.statistics)
 

@@ -17,25 +17,15 @@ from ..emissions import Categorical, Columns, Gaussian
 from ..emissions._columns.emission import check_blocks
 from ..emissions._columns.layout import OpenTable, open_table
 from ..emissions._columns.rows import chosen_columns, divided
-from ..persistence import SavesItself
 from ..utils._conditions import Sizes, refuse
 from ..utils._inputs.tables import readable, refuse_text
-from ..utils._parameters import LinksToItsPage
-from ..utils._typing import (
-    ArrayLike,
-    BaseEstimator,
-    ClassifierMixin,
-    MatrixLike,
-    RandomStateLike,
-    RegressorMixin,
-    fit_context,
-)
+from ..utils._typing import ArrayLike, ClassifierMixin, MatrixLike, RandomStateLike, RegressorMixin, fit_context
 from ..utils._validation import check_array, validate_data
 from ._dirichlet_process.estimator import DPMixture
 from ._dp_categorical import DPCategoricalMixture
 from ._exponential_family.estimator import ExponentialFamilyMixture
 from ._imputation import check_cells
-from ._imputer import fitted_mixture
+from ._imputer import HoldsMixture, fitted_mixture
 from ._subspace.classifier import sorted_classes
 from ._views.estimator import CrossCat
 
@@ -50,7 +40,7 @@ def _mixture_with_target(value: Any, where: str, sizes: Sizes) -> None:
         refuse(where, "has a target with other classes")
 
 
-class _TargetPredictor(LinksToItsPage, SavesItself, BaseEstimator):
+class _TargetPredictor(HoldsMixture):
     """Base class of predictors of a target by the mixture of the features and the target."""
 
     _parameter_constraints: ClassVar[dict] = {

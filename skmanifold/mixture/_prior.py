@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_scalar
-from sklearn.utils.validation import check_is_fitted
 
 from ..emissions._abilities import HasDraw, HasNewRows
 from ..emissions._protocols import HasPriorFamily
 from ..random._keys import Purpose, root_key, subkey
 from ..utils._threads import Workers, limit_threads
 from ..utils._typing import BaseEstimator, RandomStateLike
-from ..utils._validation import FIT_OR_GIVE_N_FEATURES
+from ..utils._validation import check_prior_sizes
 from ._inference import EstimateInference, MixtureInference
 from ._memberships import DirichletWeights, Position, draw_labels
 from ._scores import FamilyRows, log_predictive
@@ -108,11 +107,7 @@ class DrawsFromPrior(EstimateInference):
         NotFittedError
             If `n_features` is None and the estimator is not fitted.
         """
-        n_samples, key = check_scalar(n_samples, "n_samples", Integral, min_val=1), root_key(random_state)
-        if n_features is None:
-            check_is_fitted(self, msg=FIT_OR_GIVE_N_FEATURES)
-        else:
-            n_features = check_scalar(n_features, "n_features", Integral, min_val=1)
+        (n_samples, n_features), key = check_prior_sizes(self, n_samples, n_features), root_key(random_state)
         reader, family = self._prior_parts(n_features, n_tokens)
         family = self._with_drawn_hyperparameters(family, subkey(key, Purpose.HYPERPARAMETERS))
         drawn = self._draw_prior_labels(n_samples, n_features, key)

@@ -1,21 +1,18 @@
-"""Memberships and log densities of rows in fitted mixtures, and the scores that follow from them."""
+"""Memberships and log densities of rows in fitted mixtures, and their summary."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from ..callbacks._hooks import labels_of_all
 from ..emissions._family import rows_for
 from ..numerics.special import fill_exp
 from ..random._keys import fold_in, uniform
 from ..utils._njit import njit
 from ..utils._threads import Workers, split_range
-from ..utils._typing import ArrayLike, Ignored, MatrixLike, available_if
 from ..utils._validation import validate_sample_weight
 
 
@@ -164,52 +161,7 @@ def refuse_far_rows(log_densities: np.ndarray) -> None:
         )
 
 
-class DensityScores:
-    """Mixin for estimators with `fit` and `score_samples`; not public."""
-
-    if TYPE_CHECKING:
-
-        def fit(self, X: Any, y: Ignored = None) -> Any: ...
-
-        def score_samples(self, X: Any) -> np.ndarray: ...
-
-    def fit_predict(self, X: MatrixLike, y: Ignored = None) -> np.ndarray:
-        """Fit, and return the component of each row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : Ignored
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-        """
-        return labels_of_all(self.fit(X), X)
-
-    def score(self, X: MatrixLike, y: Ignored = None, sample_weight: ArrayLike | None = None) -> float:
-        """Mean of `score_samples`, weighted by `sample_weight` if it is given: higher is better.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`. Rows without a density, such as rows of zeros in a mixture of directions, are left out.
-        y : Ignored
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights of the rows. A whole number has the same effect as this number of copies of the row.
-            None weights all rows equally, also after a fit with weights.
-
-        Returns
-        -------
-        score : float
-            In nats per row.
-        """
-        log_densities = self.score_samples(X)
-        used, weights = _used_rows(log_densities, X, sample_weight)
-        return float(np.average(log_densities[used], weights=weights))
-
-
-def _used_rows(log_densities: np.ndarray, X: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray]:
+def used_rows(log_densities: np.ndarray, X: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray]:
     """Mask of the rows that have a density and a positive weight, and their weights, which are 1 by default."""
     if np.isnan(log_densities).all():
         raise ValueError("All rows of X are zeros, which have no direction.")
@@ -246,135 +198,3 @@ class MixtureSummary(NamedTuple):
         sizes = [f"{k:<10}{w:9.3f}{n:14,.10g}" for k, (w, n) in enumerate(zip(self.weights, self.sizes, strict=True))]
         head = f"{'component':<10}{'weight':>9}{'rows':>14}"
         return "\n".join([self.model, *(f"{name:<16}{value:>17}" for name, value in numbers), "", head, *sizes])
-
-
-class InformationCriteria:
-    """Mixin for estimators whose estimate can be a mode of the posterior or the likelihood; not public."""
-
-    if TYPE_CHECKING:
-        _family: Any
-
-        @property
-        def weights_(self) -> np.ndarray: ...
-
-        def _read(self, X: MatrixLike) -> Any: ...
-
-        def _at_estimate(self, rows: Any) -> tuple[np.ndarray, np.ndarray]: ...
-
-    def _n_parameters(self) -> int:
-        return self._family.n_parameters() + len(self.weights_) - 1
-
-    def _model_name(self) -> str:
-        return type(self).__name__
-
-    def _has_criteria(self) -> bool:
-        """Whether the estimate is a mode, for ``available_if``; it may raise an AttributeError with the reason."""
-        return True
-
-    @available_if(lambda estimator: estimator._has_criteria())
-    def aic(self, X: MatrixLike, sample_weight: ArrayLike | None = None) -> float:
-        """Akaike's information criterion: lower is better. Available only if the estimate is a mode.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The rows of `fit`. Rows without a density are left out.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows: those of `fit`, if it had weights. None weights each row by 1, also after a fit with
-            weights.
-
-        Returns
-        -------
-        aic : float
-            From the log likelihood at the estimate, with densities as in `score_samples`.
-        """
-        return self.summary(X, sample_weight).aic
-
-    @available_if(lambda estimator: estimator._has_criteria())
-    def bic(self, X: MatrixLike, sample_weight: ArrayLike | None = None) -> float:
-        """Bayesian information criterion: lower is better. Available only if the estimate is a mode.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The rows of `fit`. Rows without a density are left out.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows: those of `fit`, if it had weights. None weights each row by 1, also after a fit with
-            weights.
-
-        Returns
-        -------
-        bic : float
-            From the log likelihood at the estimate, with densities as in `score_samples`. The number of rows in the
-            penalty is the sum of their weights, so that whole weights are copies of rows.
-        """
-        return self.summary(X, sample_weight).bic
-
-    @available_if(lambda estimator: estimator._has_criteria())
-    def icl(self, X: MatrixLike, sample_weight: ArrayLike | None = None) -> float:
-        r"""Integrated completed likelihood criterion: lower is better. Available only if the estimate is a mode.
-
-        It is `bic` plus a penalty for components that overlap ([1]_),
-
-        .. math:: \mathrm{ICL} = \mathrm{BIC} - 2 \sum_i \omega_i \log \max_k p(k \mid x_i),
-
-        where :math:`\omega_i` are the weights of the rows, so that it prefers separate clusters to a better density.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The rows of `fit`. Rows without a density are left out.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows: those of `fit`, if it had weights. None weights each row by 1, also after a fit with
-            weights.
-
-        Returns
-        -------
-        icl : float
-
-        References
-        ----------
-        .. [1] C. Biernacki, G. Celeux and G. Govaert, "Assessing a mixture model for clustering with the integrated
-           completed likelihood", IEEE Transactions on Pattern Analysis and Machine Intelligence 22, 2000.
-        """
-        return self.summary(X, sample_weight).icl
-
-    @available_if(lambda estimator: estimator._has_criteria())
-    def summary(self, X: MatrixLike, sample_weight: ArrayLike | None = None) -> MixtureSummary:
-        """Log likelihood, number of parameters, information criteria, and sizes of the components.
-
-        Available only if the estimate is a mode. All values need one evaluation of the densities of X.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The rows of `fit`. Rows without a density are left out.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows: those of `fit`, if it had weights. None weights each row by 1, also after a fit with
-            weights.
-
-        Returns
-        -------
-        summary : MixtureSummary
-            A named tuple, which is printed as a table: ``model``, its name and emission; ``n_rows``;
-            ``log_likelihood``, with densities as in `score_samples`; ``n_parameters``; ``aic``, ``bic`` and ``icl``;
-            and of each component, ``weights`` as in ``weights_``, and ``sizes``, the numbers of rows of X whose most
-            probable component it is. Numbers of rows are sums of their weights.
-        """
-        check_is_fitted(self)
-        n_parameters = self._n_parameters()
-        shares, log_densities = self._at_estimate(self._read(X))
-        used, weights = _used_rows(log_densities, X, sample_weight)
-        n_rows, log_likelihood = float(weights.sum()), float((weights * log_densities[used]).sum())
-        bic = math.log(n_rows) * n_parameters - 2.0 * log_likelihood
-        return MixtureSummary(
-            model=self._model_name(),
-            n_rows=n_rows,
-            log_likelihood=log_likelihood,
-            n_parameters=n_parameters,
-            aic=2.0 * n_parameters - 2.0 * log_likelihood,
-            bic=bic,
-            icl=bic - 2.0 * float((weights * np.log(shares.max(axis=1)[used])).sum()),
-            weights=self.weights_,
-            sizes=np.bincount(shares.argmax(axis=1)[used], weights, len(self.weights_)),
-        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from operator import itemgetter
 from typing import Annotated, Any, Literal, Self
 
@@ -28,15 +28,14 @@ from ..utils._sklearn import Interval, NumberOf, StrOptions, torn_down
 from ..utils._threads import Workers, limit_threads
 from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
 from ..utils._validation import check_array, of_columns, validate_sample_weight
-from ._inference import EstimateInference
+from ._inference import InformationCriteria
 from ._memberships import Position
-from ._scores import InformationCriteria
 from ._von_mises_fisher_em import DirectionEM, Estimate
 
 _OF_FIT = "labels_", "converged_", "n_iter_", "lower_bound_", "log_likelihood_trace_"
 
 
-class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin, BaseFittedEstimator):
+class VonMisesFisherMixture(InformationCriteria, DensityMixin, BaseFittedEstimator):
     r"""Mixture of von Mises-Fisher distributions, for clusters of directions such as documents by their words.
 
     Only the directions of the rows of X are used: :math:`x_i` has unit length in :math:`\mathbb{R}^V`. The similarity
@@ -178,7 +177,6 @@ class VonMisesFisherMixture(EstimateInference, InformationCriteria, DensityMixin
         "assignment": [StrOptions({"soft", "hard"})],
         "concentration": [None, StrOptions({"per_component", "shared"}), Interval(Real, 0, None, closed="neither")],
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
     }
 

@@ -7,22 +7,19 @@ so that tables and arrays of all libraries give the same result as a plain array
 from __future__ import annotations
 
 import mmap
-from numbers import Number
+from numbers import Integral, Number
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
-from sklearn.utils import validation
+from sklearn.utils import check_scalar, validation
 
 from ._inputs.column_order import in_column_order
 from ._inputs.sparse_structure import check_structure
 from ._inputs.tables import as_named, labels, named_columns, readable, refuse_dates
 from ._sklearn import check_weights, n_rows
 from ._typing import ArrayLike, MatrixLike
-
-# Message of `check_is_fitted` where a fit supplies what the number of columns would
-FIT_OR_GIVE_N_FEATURES = "This %(name)s instance is not fitted: call 'fit', or give n_features."
 
 
 def validate_data(estimator: BaseEstimator, X: MatrixLike, *y: Any, **options: Any) -> Any:
@@ -88,6 +85,18 @@ def validate_proportions(X: Any, n_components: int, noun: str) -> np.ndarray:
     if proportions.shape[1] != n_components:
         raise ValueError(f"X has {proportions.shape[1]} columns, one per {noun}, but there are {n_components} {noun}s.")
     return proportions
+
+
+def check_prior_sizes(
+    estimator: BaseEstimator, n_samples: int, n_features: int | None, least: int = 1
+) -> tuple[int, int | None]:
+    """Numbers of rows and columns that `sample_prior` draws; the fit supplies what the number of columns would."""
+    n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)
+    if n_features is not None:
+        return n_samples, check_scalar(n_features, "n_features", Integral, min_val=least)
+    not_fitted = "This %(name)s instance is not fitted: call 'fit', or give n_features."
+    validation.check_is_fitted(estimator, msg=not_fitted)
+    return n_samples, None
 
 
 def _check_files(X: Any, name: str = "X") -> None:

@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris
 from skmanifold import DPMixture, ExponentialFamilyMixture
 from skmanifold.emissions import Bernoulli, Columns, Gaussian, VonMisesFisher
 from skmanifold.emissions._rounding import cell_width
-from skmanifold.mixture._dirichlet_process.repeated_rows import distinct_rows
+from skmanifold.mixture._dirichlet_process.starts import distinct_rows
 
 from ._cases import read
 

@@ -24,14 +24,13 @@ from ...emissions import BaseEmission
 from ...emissions._estimator import sort_hyperparameters
 from ...emissions._linear_rows import distinct_lengths
 from ...emissions._protocols import DirichletFamily, TokenFamily
-from ...emissions._registry import TOKEN_EMISSIONS
 from ...inference._distributed_fits.session import active_session
 from ...inference._distributed_fits.sources import corpora_of, is_elsewhere
 from ...random._keys import Purpose, subkey
 from ...samplers import ESCA, BaseSampler, Gibbs
 from ...sparse.counts import Counts, check_tokens
 from ...utils._parameters import offers
-from ...utils._sklearn import HasMethods, Interval, NumberOf, StrOptions
+from ...utils._sklearn import Interval, NumberOf
 from ...utils._typing import ArrayLike, DaskLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from ...utils._validation import of_columns
 from .._lda.dirichlet_mle import doc_topic_prior_of
@@ -206,7 +205,6 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
     _of_some_fits = ("intensity_rate_", "_row_lengths", "_length_levels")
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [NumberOf("to choose it, compare held-out scores of several numbers", _MAX_COMPONENTS)],
-        "emission": [StrOptions(set(TOKEN_EMISSIONS)), HasMethods(["get_params", "set_params"])],
         "word_vectors": [None, "array-like"],
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "intensity_rate": [None, Interval(Real, 0, None, closed="neither")],

@@ -203,7 +203,6 @@ class HDPAdmixture(DrawsTokensFromPrior, TopicInference, VaryingUncertainty, Bas
         "concentration": _CONCENTRATION,
         "topic_concentration": _CONCENTRATION,
         "topic_word_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
-        "concentration_prior": ["array-like"],
         "topic_concentration_prior": ["array-like"],
         "init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), HasMethods(["transform"])],
         "n_split_merge": [Interval(Integral, 0, None, closed="left")],

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from numbers import Integral
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ...distributions import log_vmf_normalizer
@@ -23,7 +21,7 @@ from ...utils._conditions import Array, Integer, Real
 from ...utils._declared import Saved
 from ...utils._threads import Workers, limit_threads
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike
-from ...utils._validation import FIT_OR_GIVE_N_FEATURES, validate_proportions
+from ...utils._validation import check_prior_sizes, validate_proportions
 from .._posterior.topic_frame import TopicFrame
 from .._tokens.new_rows import draw_proportions
 from .model import MOST_CONCENTRATED
@@ -287,11 +285,7 @@ class SphericalInference(TopicFrame):
         NotFittedError
             If `n_features` is None and the estimator is not fitted.
         """
-        n_samples = check_scalar(n_samples, "n_samples", Integral, min_val=1)
-        if n_features is None:
-            check_is_fitted(self, msg=FIT_OR_GIVE_N_FEATURES)
-        else:
-            n_features = check_scalar(n_features, "n_features", Integral, min_val=2)
+        n_samples, n_features = check_prior_sizes(self, n_samples, n_features, least=2)
         key = root_key(random_state)
         rng = np.random.default_rng(int(subkey(key, Purpose.PRIOR)))
         topics, alpha, concentration = self._draw_topics_of_prior(n_samples, n_features, rng)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_scalar
-from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._linear import fill_multinomial, fill_poisson
 from ...random._keys import Purpose, fold_in_each, root_key, subkey
@@ -16,7 +13,7 @@ from ...random._variates import fill_log_gamma_variates
 from ...topics.topic_word import TopicWord, topic_word_from_array
 from ...utils._threads import limit_threads, split_range
 from ...utils._typing import ArrayLike, RandomStateLike
-from ...utils._validation import FIT_OR_GIVE_N_FEATURES
+from ...utils._validation import check_prior_sizes
 from .topic_counts import TopicPrior
 
 _TO_UNIT = 2.0**-64
@@ -236,11 +233,7 @@ class DrawsTokensFromPrior:
         NotFittedError
             If `n_features` is None and the estimator is not fitted.
         """
-        check_scalar(n_samples, "n_samples", Integral, min_val=1)
-        if n_features is None:
-            check_is_fitted(self, msg=FIT_OR_GIVE_N_FEATURES)
-        else:
-            check_scalar(n_features, "n_features", Integral, min_val=1)
+        check_prior_sizes(self, n_samples, n_features)
         X, parameters = self._draw_from_prior(n_features, _lengths(n_tokens, n_samples), root_key(random_state))
         return (X, parameters) if return_parameters else X
 

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from itertools import repeat
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -14,41 +14,75 @@ from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from ...base import posterior_of_number
+from ...emissions._statistics import n_used
+from ...inference._draw_store import draws_of
 from ...metrics._partitions import co_clustering
+from ...samplers._latent.stick_breaking import MOST_CONCENTRATED
+from ...utils._conditions import Array, Real, index
+from ...utils._declared import Lacking, Saved
 from ...utils._threads import Workers
 from ...utils._typing import MatrixLike
 from .._cluster_summary import SummarizesClusters
 from .._memberships import ParameterDraw, PartitionDraw
-from .._merging import clusters_of, followed, joined
+from .._merging import Merges, clusters_of, followed, joined
 from .._scores import to_shares
+from .fit_strategy import MOST_COMPONENTS, MixtureStream, counted_by
 from .outliers import OUTLIER, apart
+from .stochastic_slice import StochasticSliceState
 
 _MAX_DENSE_BYTES = 4 << 30  # of an (n_samples, n_samples) matrix
+
+
+_DRAWN = draws_of(
+    "log_joint",
+    needed=("n_components",),
+    n_components=Array("int64", "n_chains n_draws", low=0, below=MOST_COMPONENTS),
+    concentration=Array("float64", "n_chains n_draws", above=0),
+    weights=Array("float64", "n_chains n_component_draws n_padded", low=0, high=1 + 1e-6, nan=True),
+    components=Array("float64", "n_chains n_component_draws n_padded _", nan=True),
+    covariances=Array("float64", None, nan=True),
+    mean_precision_prior=Array("float64", "n_chains n_component_draws", low=0),
+    degrees_of_freedom_prior=Array("float64", "n_chains n_component_draws"),
+    covariance_prior=Array("float64", None),
+    transform=Array("float64", "n_chains n_component_draws _", low=0, high=2),
+    cosine_prior=Array("float64", "n_chains n_component_draws", low=0, high=1),
+    **dict.fromkeys(("dispersions", "category_prior"), Array("float64", "n_chains n_component_draws _", above=0)),
+    concentrations=Array("float64", "n_chains n_component_draws n_padded", nan=True),
+    labels=Array("int32", "n_chains n_component_draws n_rows", low=OUTLIER, below=MOST_COMPONENTS),
+    component_clusters=Array("int32", "n_chains n_component_draws n_padded", low=-1, below="n_padded"),
+    outlier_weight=Array("float64", "n_chains n_draws", low=0, high=1),
+)
 
 
 class ClustersOfComponents(SummarizesClusters):
     """Methods of a mixture that describe its clusters; not public.
 
-    The estimator has the parameter and the attributes declared here.
+    The estimator has the parameter and, when fitted, the attributes declared here.
     """
 
     clusters: str | int
-    component_labels_: np.ndarray
-    _typical_rows: np.ndarray | None
-    _estimate: PartitionDraw
-    _merges: Any
-    _stream: Any
+    _fitted_on_sparse: Saved[bool]
+    _estimate: Saved[PartitionDraw]  # of the point partition
+    _merges: Lacking[Merges | None]  # of its components, after a fit that kept draws of the labels
+    _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
+    _stream: Saved[MixtureStream | None]  # after `partial_fit`, in place of the draws of a fit
+    _draws: Lacking[list[PartitionDraw | ParameterDraw]]
+    component_labels_: Lacking[Annotated[np.ndarray, Array("int64", "n_rows", low=OUTLIER, below=MOST_COMPONENTS)]]
+    # Labels of all rows, and as many blocks as these reach
+    _states: Lacking[list[Annotated[StochasticSliceState, counted_by(n_used)]] | None]
+    concentration_: Annotated[float, Real(above=0, high=MOST_CONCENTRATED)]
+    # Not known before the end of a fit
+    _typical_rows: Lacking[Annotated[np.ndarray, index("n_typical", below="n_rows")] | None]  # of components
 
-    if TYPE_CHECKING:
+    @property
+    def posterior_(self) -> dict[str, np.ndarray]:
+        """Draws after burn-in, a dict of arrays of shape (n_chains, n_draws, ...)."""
+        check_is_fitted(self)
+        return self._posterior if self._stream is None else self._stream.posterior(self._family.clusters())
 
-        @property
-        def posterior_(self) -> dict[str, np.ndarray]: ...
-
-        @property
-        def _predictive(self) -> Sequence[PartitionDraw | ParameterDraw]: ...
-
-        @property
-        def _clusters_of_estimate(self) -> Any: ...
+    @property
+    def _predictive(self) -> Sequence[PartitionDraw | ParameterDraw]:
+        return self._draws if self._stream is None else self._stream.predictive_draws()
 
     @property
     def component_clusters_(self) -> np.ndarray:
@@ -58,10 +92,10 @@ class ClustersOfComponents(SummarizesClusters):
 
     @property
     def _component_clusters(self) -> np.ndarray:
-        sizes = self._estimate.statistics.sizes
-        if not self._is_merged:
+        sizes, merges = self._estimate.statistics.sizes, getattr(self, "_merges", None)
+        if merges is None or self.clusters == "components":
             return np.arange(len(sizes))
-        return self._merges.clusters(None if self.clusters == "merged" else int(self.clusters), sizes)
+        return merges.clusters(None if self.clusters == "merged" else int(self.clusters), sizes)
 
     @property
     def _is_merged(self) -> bool:
@@ -151,12 +185,10 @@ class ClustersOfComponents(SummarizesClusters):
                 raise ValueError("No draws of the labels were kept: pass X.")
             return co_clustering(apart(drawn))
         clusters = self._family_rows(self._read(X))
-        n_bytes = 8 * clusters.n_rows**2
+        n, n_bytes = clusters.n_rows, 8 * clusters.n_rows**2
         if n_bytes > _MAX_DENSE_BYTES:
-            raise ValueError(
-                f"co_clustering of {clusters.n_rows} rows would take {n_bytes / 2**30:.1f} GiB; at most 4."
-            )
-        together = np.zeros((clusters.n_rows, clusters.n_rows))
+            raise ValueError(f"co_clustering of {n} rows would take {n_bytes / 2**30:.1f} GiB; at most 4.")
+        together = np.zeros((n, n))
         merges = self._drawn_clusters if self._is_merged else repeat(None)
         with Workers(self.n_jobs) as workers:
             for draw, merged in zip(self._predictive, merges, strict=False):
@@ -206,10 +238,11 @@ class ClustersOfComponents(SummarizesClusters):
             were kept.
         """
         check_is_fitted(self)
-        if getattr(self, "_merges", None) is None:
+        merges = getattr(self, "_merges", None)
+        if merges is None:
             raise ValueError("No draws of the labels were kept, from which components are merged.")
         if clusters not in ("merged", "components"):
-            check_scalar(clusters, "clusters", Integral, min_val=1, max_val=len(self._merges.pairs) + 1)
+            check_scalar(clusters, "clusters", Integral, min_val=1, max_val=len(merges.pairs) + 1)
         return copy.copy(self).set_params(clusters=clusters)
 
     def _sizes_of_clusters(self) -> tuple[str, np.ndarray, np.ndarray]:
@@ -226,7 +259,7 @@ class ClustersOfComponents(SummarizesClusters):
         check_is_fitted(self)
         weights = self._weights_in_clusters()
         merged = [weights / weights.sum(axis=1, keepdims=True)] if len(weights) < weights.shape[1] else []
-        attributes = self._clusters_of_estimate.expected(self._estimate.statistics, *merged)
+        attributes = self._estimate.clusters(self._family).expected(self._estimate.statistics, *merged)
         if name not in attributes:
             raise AttributeError(f"The emission {type(self.emission_).__name__} has no {name}.")
         return attributes[name]

@@ -8,16 +8,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import DensityMixin
 
-from ...base import (
-    BaseSampledEstimator,
-    FitStrategy,
-    Minibatch,
-    Run,
-    StreamStrategy,
-    samples_density,
-    takes_minibatches,
-)
-from ...emissions import EMISSIONS, BaseEmission
+from ...base import BaseSampledEstimator, FitStrategy, Minibatch, Run, StreamStrategy, takes_minibatches
+from ...emissions import BaseEmission
 from ...emissions._abilities import HasClusters, LearnsPrior
 from ...emissions._estimator import sort_hyperparameters
 from ...emissions._family import Family
@@ -32,6 +24,7 @@ from .fit_strategy import PartitionFit, PartitionStream, RowsToPartition, Stocha
 from .inference import PartitionInference
 from .model import AUTO_CLUSTERS, Start
 from .starts import find_clusters, labels_of_all, searched_rows, spread_start
+from .stochastic_slice import StochasticSlice
 
 
 class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
@@ -257,21 +250,15 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     """
 
     _samplers = {sampler.short_name: sampler for sampler in (Slice, SCIR, SGRLD, SGRHMC)}  # noqa: RUF012
-    _settings = {  # of table 3 of [5]  # noqa: RUF012
-        "scir": {"step_size": 0.1},
-        "sgrld": {"step_size": 0.001},
-        "sgrhmc": {"step_size": 0.02},
-    }
+    _settings = {"scir": {"step_size": 0.1}, "sgrld": {"step_size": 0.001}, "sgrhmc": {"step_size": 0.02}}  # noqa: RUF012
     _blocks = ("sampler", "weights_sampler", "emission")
     _single_threaded = "all"
     _of_some_fits = ("n_categories_", "_layout")
     _of_rows = "component_labels_", "_typical_rows", "_draws", "_states", "_merges"
     _of_no_stream = (*BaseSampledEstimator._of_no_stream, *_of_rows)
     _parameter_constraints: dict = {  # noqa: RUF012
-        "emission": [StrOptions(set(EMISSIONS)), HasMethods(["get_params", "set_params"])],
         "weights_sampler": [None, StrOptions(set(_samplers) - {"slice"}), HasMethods(["init", "step"])],
         "concentration": [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, closed="both")],
-        "concentration_prior": ["array-like"],
         "init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), "array-like"],
         "clusters": [StrOptions({"merged", "components"}), Interval(Integral, 1, None, closed="left")],
         "hyperparameters": [StrOptions({"draw", "learn"})],
@@ -399,7 +386,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
 
     def _strategy(self, X, run: Run) -> FitStrategy:
         passes = passes_of(self, run.sampler)
-        strategy = StochasticFit if samples_density(run.sampler) else PartitionFit
+        strategy = StochasticFit if isinstance(passes, StochasticSlice) else PartitionFit
         return strategy(self, run, passes, self._set_up(X, run, subkey(run.key, Purpose.ROUNDING)))
 
     def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:

@@ -137,10 +137,9 @@ class PartitionFit(FitStrategy):
         super().__init__(run.sampler, passes)
         self.mixture = mixture
         self.data = data
-        self.clusters = data.clusters
         self.n_rows = data.clusters.n_rows
         self.known = {**data.known, "_key": run.key, "_stream": None, "_states": None, "n_batch_iter_": 0}
-        self.stride = max(1, -(-run.schedule.n_draws // max(1, draw_store(mixture, self.clusters).max_draws)))
+        self.stride = max(1, -(-run.schedule.n_draws // max(1, draw_store(mixture, data.clusters).max_draws)))
 
     def model(self, workers: Workers) -> DPModel:
         """The model of all rows."""
@@ -152,19 +151,20 @@ class PartitionFit(FitStrategy):
 
     def _record(self, chain: Chain, is_whole: bool) -> dict[str, Any]:
         state = chain.state
-        n_components, concentration = len(occupied(state.statistics)), self._concentration(state)
+        n_components, concentration = len(occupied(state.statistics)), _concentration(state)
         record = {"n_components": np.array(n_components), "concentration": np.array(concentration)}
         if self.mixture.outliers:
             n_outliers, key = np.sum(state.latents == OUTLIER), subkey(state.key, Purpose.WEIGHTS, state.n_steps)
             record["outlier_weight"] = np.exp(log_weights_given(int(n_outliers), self.n_rows, key)[0])
         if is_whole:
             draw = chain.sampler.parameters(chain.model, state)
-            arrays, sticks = arrays_of(draw, chain.model.clusters.given(state.statistics)), self._sticks(chain)
+            arrays = arrays_of(draw, chain.model.clusters.given(state.statistics))
+            sticks, kept = self._kept(state, draw)
             place_of = np.zeros(sticks.max() + 1, np.int32)
             place_of[sticks] = np.arange(len(sticks))
             arrays |= chain.model.clusters.hyperparameters_of(state.statistics)
             labels = np.where(state.latents == OUTLIER, OUTLIER, place_of[state.latents])
-            record.update(arrays, labels=labels, _draw=self._predictive(state, draw))
+            record.update(arrays, labels=labels, _draw=kept)
         return record
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class PartitionFit(FitStrategy):
         records = [draw for chain in chains for draw in chain.draws if "_draw" in draw]
         records = records or [self._record(chain, True) for chain in chains]
         best = chains[best_chain(chains)]
-        labels, concentration = compact(best.state.latents), self._concentration(best.state)
+        labels, concentration = compact(best.state.latents), _concentration(best.state)
         of_end = {"_merges": None, "_typical_rows": None}  # not those of an earlier fit
         fitted = {**self.known, **of_end, "_draws": [record["_draw"] for record in records]}
         return {**fitted, **_partition_attributes(best.model, labels, concentration)}
@@ -186,20 +186,16 @@ class PartitionFit(FitStrategy):
         merges = find_merges(final, rows, self.data.n_missing, model, workers) if has_draws else {}
         return {**nearest, "_typical_rows": rows, **merges}
 
-    def _concentration(self, state: Any) -> float:
-        """The concentration in a state."""
-        return state.position
-
-    def _sticks(self, chain: Chain) -> np.ndarray:
-        """The stick of each component of a draw."""
-        return by_size(chain.state.statistics)
-
-    def _predictive(self, state: Any, draw: Any) -> Any:
-        """What a draw keeps for predictions.
+    def _kept(self, state: Any, draw: Any) -> tuple[np.ndarray, Any]:
+        """The stick of each component of a draw, and what it keeps for predictions.
 
         Given exact labels the parameters can be integrated out, which has a lower variance than a draw of them.
         """
-        return partition_draw(state.statistics, draw.concentration)
+        return by_size(state.statistics), partition_draw(state.statistics, draw.concentration)
+
+
+def _concentration(state: Any) -> float:
+    return getattr(state.position, "concentration", state.position)
 
 
 class StochasticFit(PartitionFit):
@@ -214,14 +210,8 @@ class StochasticFit(PartitionFit):
         """All draws, the partition of the best chain's last pass, and the states, which `partial_fit` continues."""
         return {**super().estimate(chains), "_states": [chain.state for chain in chains]}
 
-    def _concentration(self, state: Any) -> float:
-        return state.position.concentration
-
-    def _sticks(self, chain: Chain) -> np.ndarray:
-        return self.passes.sticks_by_weight(chain.state)
-
-    def _predictive(self, state: Any, draw: Any) -> Any:
-        return draw
+    def _kept(self, state: Any, draw: Any) -> tuple[np.ndarray, Any]:
+        return self.passes.sticks_by_weight(state), draw
 
 
 class PartitionStream(StreamStrategy):

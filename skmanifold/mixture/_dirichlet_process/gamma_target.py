@@ -48,8 +48,11 @@ class GammaBlocks:
         _fill_gradient(position, self.shapes, self._column_counts, self.column_start, out)
 
 
-def check_block_sampler(sampler: ManifoldSampler, target: GammaBlocks) -> None:
-    """Raise `IncompatibleError` if the sampler does not support a target whose counts change between steps."""
+def init_block(sampler: ManifoldSampler, target: GammaBlocks, key: np.uint64) -> Any:
+    """State of one chain, whose proportions are an exact draw given the counts.
+
+    Raises `IncompatibleError` if the sampler does not support a target whose counts change between steps.
+    """
     sampler._validate_params()
     name = type(sampler).__name__
     if sampler.batching == "full":
@@ -57,11 +60,6 @@ def check_block_sampler(sampler: ManifoldSampler, target: GammaBlocks) -> None:
     if sampler.is_anchored:
         raise IncompatibleError(f"{name} with SVRG needs gradients of all rows, which a mixture does not provide.")
     check_compatible(sampler, seen_by(sampler, target))
-
-
-def init_block(sampler: ManifoldSampler, target: GammaBlocks, key: np.uint64) -> Any:
-    """State of one chain, whose proportions are an exact draw given the counts."""
-    check_block_sampler(sampler, target)
     log_theta = np.empty(target.manifold.shape)
     fill_log_gamma_variates(subkey(key, Purpose.DRAW), target.shapes, log_theta)
     return _begin(sampler, target, log_theta, np.uint64(key))
@@ -93,9 +91,8 @@ def resize_block(sampler: ManifoldSampler, empty: GammaBlocks, state: Any, propo
     """
     n_rows = len(empty.shapes)
     n_kept = min(n_rows, state.position.shape[1])
-    log_theta = np.ascontiguousarray(
-        np.concatenate((log_rows(sampler, state)[:n_kept], proportions[:, n_kept:n_rows].T))
-    )
+    kept, new = log_rows(sampler, state)[:n_kept], proportions[:, n_kept:n_rows].T
+    log_theta = np.ascontiguousarray(np.concatenate((kept, new)))
     _redraw_sums(subkey(key, Purpose.COLUMN_SUMS), n_kept, empty.shapes, empty.column_start, log_theta)
     begun = _begin(sampler, empty, log_theta, np.uint64(key))
     arrays = {name: value for name, value in state._asdict().items() if isinstance(value, np.ndarray)}

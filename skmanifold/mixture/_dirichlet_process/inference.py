@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,77 +12,39 @@ from sklearn.utils.validation import check_is_fitted
 from ...emissions._abilities import LearnsPrior
 from ...emissions._categories import CategoryFamily
 from ...emissions._family import Family
-from ...emissions._statistics import n_used, shapes_of
-from ...inference._draw_store import draws_of
+from ...emissions._statistics import shapes_of
 from ...inference._draws import falling, to_tree
 from ...random._discrete_variates import draw_partition
 from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler
-from ...samplers._latent.stick_breaking import MOST_CONCENTRATED, check_concentration_prior, concentration_or_draw
+from ...samplers._latent.stick_breaking import check_concentration_prior, concentration_or_draw
 from ...samplers._states import is_of
-from ...utils._conditions import Array, Real, Sizes, index
-from ...utils._declared import Lacking, Saved
+from ...utils._conditions import Sizes
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, MatrixLike
 from .._imputation import ImputesCells
 from .._memberships import ParameterDraw, PartitionDraw, log_partition_prior, with_new
-from .._merging import Merges
 from .._prior import DrawsFromEmission, PriorLabels
 from .clusters import ClustersOfComponents
-from .fit_strategy import MOST_COMPONENTS, MixtureStream, counted_by
 from .model import log_density_of
 from .outliers import OUTLIER, score_rows, weight_given
-from .stochastic_slice import Blocks, StochasticSliceState
+from .stochastic_slice import Blocks
 
 # Of different draws these do not correspond to each other.
 _OF_COMPONENTS = "components", "covariances", "concentrations", "labels", "component_clusters"
 _CELLS_AT_ONCE = 1_000_000  # of sampled rows that become sparse
-
-
-_TOLERANCE = 1e-6
-_DRAWN = draws_of(
-    "log_joint",
-    needed=("n_components",),
-    n_components=Array("int64", "n_chains n_draws", low=0, below=MOST_COMPONENTS),
-    concentration=Array("float64", "n_chains n_draws", above=0),
-    weights=Array("float64", "n_chains n_component_draws n_padded", low=0, high=1 + _TOLERANCE, nan=True),
-    components=Array("float64", "n_chains n_component_draws n_padded _", nan=True),
-    covariances=Array("float64", None, nan=True),
-    mean_precision_prior=Array("float64", "n_chains n_component_draws", low=0),
-    degrees_of_freedom_prior=Array("float64", "n_chains n_component_draws"),
-    covariance_prior=Array("float64", None),
-    transform=Array("float64", "n_chains n_component_draws _", low=0, high=2),
-    cosine_prior=Array("float64", "n_chains n_component_draws", low=0, high=1),
-    dispersions=Array("float64", "n_chains n_component_draws _", above=0),
-    category_prior=Array("float64", "n_chains n_component_draws _", above=0),
-    concentrations=Array("float64", "n_chains n_component_draws n_padded", nan=True),
-    labels=Array("int32", "n_chains n_component_draws n_rows", low=OUTLIER, below=MOST_COMPONENTS),
-    component_clusters=Array("int32", "n_chains n_component_draws n_padded", low=-1, below="n_padded"),
-    outlier_weight=Array("float64", "n_chains n_draws", low=0, high=1),
-)
+_TOLERANCE = 1e-6  # of sums to one
 
 
 class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
     """Methods of an estimator with a fitted mixture; not public.
 
-    The estimator has the constructor parameters and, when fitted, the attributes declared here.
+    The estimator has the constructor parameters declared here.
     """
 
     concentration: float | None
     hyperparameters: str
     concentration_prior: ArrayLike
-    _fitted_on_sparse: Saved[bool]
-    _estimate: Saved[PartitionDraw]  # of the point partition
-    _merges: Lacking[Merges | None]  # of its components, after a fit that kept draws of the labels
-    _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
-    _stream: Saved[MixtureStream | None]  # after `partial_fit`, in place of the draws of a fit
-    _draws: Lacking[list[PartitionDraw | ParameterDraw]]
-    component_labels_: Lacking[Annotated[np.ndarray, Array("int64", "n_rows", low=OUTLIER, below=MOST_COMPONENTS)]]
-    # Labels of all rows, and as many blocks as these reach
-    _states: Lacking[list[Annotated[StochasticSliceState, counted_by(n_used)]] | None]
-    concentration_: Annotated[float, Real(above=0, high=MOST_CONCENTRATED)]
-    # Not known before the end of a fit
-    _typical_rows: Lacking[Annotated[np.ndarray, index("n_typical", below="n_rows")] | None]  # of components
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         learned, stream = vars(self), self._stream
@@ -113,16 +74,6 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
         if weights is None or isinstance(weights, str):
             of_sticks = kind if weights is None else self._samplers.get(weights, BaseSampler)
         return is_of(kind, blocks.components) and is_of(of_sticks, blocks.sticks)
-
-    @property
-    def posterior_(self) -> dict[str, np.ndarray]:
-        """Draws after burn-in, a dict of arrays of shape (n_chains, n_draws, ...)."""
-        check_is_fitted(self)
-        return self._posterior if self._stream is None else self._stream.posterior(self._family.clusters())
-
-    @property
-    def _predictive(self) -> Sequence[PartitionDraw | ParameterDraw]:
-        return self._draws if self._stream is None else self._stream.predictive_draws()
 
     @property
     def outlier_weight_(self) -> float:
@@ -242,15 +193,13 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
     def _prior_family(self, emission: Any, n_features: int | None, n_tokens: int | None) -> Any:
         free = emission.free_hyperparameters() if n_features and isinstance(emission, LearnsPrior) else ()
         is_known = getattr(emission, "covariance_scale", None) is not None or "category_prior" in free
-        if free and is_known and self.hyperparameters == "draw":
-            family = super()._prior_family(emission, n_features, n_tokens)
-            return family.with_hyperprior(free, family)
-        if free:
+        if free and not (is_known and self.hyperparameters == "draw"):
             raise ValueError(
                 f"{type(self).__name__} learns hyperparameters of {type(emission).__name__} that are None "
                 f"({', '.join(free)}): set them, or fit the estimator and omit n_features."
             )
-        return super()._prior_family(emission, n_features, n_tokens)
+        family = super()._prior_family(emission, n_features, n_tokens)
+        return family.with_hyperprior(free, family) if free else family
 
     def _with_drawn_hyperparameters(self, family: Any, key: np.uint64) -> Any:
         return family.with_drawn_hyperparameters(key)
@@ -265,12 +214,8 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
         log_joint = of_partition + log_density_of(clusters, statistics)
         return {"log_joint": log_joint, **clusters.hyperparameters_of(statistics)}
 
-    @property
-    def _clusters_of_estimate(self) -> Any:
-        return self._family.clusters().given(self._estimate.statistics)
-
     def _attributes_of_blocks(self) -> dict[str, dict[str, Any]]:
-        return self._clusters_of_estimate.expected_of_blocks(self._estimate.statistics)
+        return self._estimate.clusters(self._family).expected_of_blocks(self._estimate.statistics)
 
     def _new_rows(self, labels: np.ndarray, key: np.uint64) -> Any:
         """New rows, a block at a time if they become sparse."""

@@ -213,13 +213,7 @@ class DPModel:
         labels[rows] = new_labels
 
     def split_merge(
-        self,
-        labels: np.ndarray,
-        statistics: Any,
-        concentration: float,
-        n_moves: int,
-        n_scans: int,
-        key: np.uint64,
+        self, labels: np.ndarray, statistics: Any, concentration: float, n_moves: int, n_scans: int, key: np.uint64
     ) -> Any:
         """Make split-merge moves of the partition, in place; returns the updated statistics.
 

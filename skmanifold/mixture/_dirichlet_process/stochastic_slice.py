@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from numbers import Integral
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -30,12 +29,12 @@ from ...samplers._latent.stick_breaking import (
 )
 from ...utils._conditions import Array, Point, Real, index
 from ...utils._njit import njit
-from ...utils._sklearn import Interval
 from .._memberships import ParameterDraw
 from .gamma_target import GammaBlocks, init_block, log_proportions, redraw_column_sums, resize_block, step_block
 from .model import DPModel, draw_from_logs
 
 _PAIR = np.array([0, 2])  # a stick is one column of two gamma variables X and Y
+_LOCAL_SWEEPS, _FIRST_SWEEPS = 2, 100  # over a minibatch of a stream, and over the first
 _MAX_NEW = 32  # new components that the rows of one minibatch of a stream may open in sequence
 _LEAST_ROWS = 1e-3  # trailing components of a stream with fewer expected rows and tokens are dropped
 _State: TypeAlias = MovingState | LogPositionState
@@ -111,13 +110,13 @@ class StochasticSlice(BaseSampler):
     labels of all rows, and the sums are redrawn after the labels: the posterior is stationary for any step size.
 
     On a stream no labels are stored. Labels of a minibatch are drawn row after row, with a Polya urn for all components
-    not yet instantiated, then `n_local_sweeps` times by slices (`n_first_sweeps` passes of `Slice` for the first
-    minibatch). The statistics of all rows become :math:`T \leftarrow (1 - \rho) (T + \lambda (s - s')) + \rho \lambda
-    s`, where one row represents :math:`\lambda` rows, s are the counts of the minibatch given the current parameters,
-    and s' those given the parameters under which the last minibatch was labelled, with the same random numbers: T
-    follows the parameters although no row is used twice. This is approximate: labels do not depend on later rows, rows
-    of new components are not in s and s' of the first term, T is clipped at zero and rescaled, and trailing components
-    with less than 0.001 expected rows and tokens are dropped.
+    not yet instantiated, then twice by slices (100 passes of `Slice` for the first minibatch). The statistics of all
+    rows become :math:`T \leftarrow (1 - \rho) (T + \lambda (s - s')) + \rho \lambda s`, where one row represents
+    :math:`\lambda` rows, s are the counts of the minibatch given the current parameters, and s' those given the
+    parameters under which the last minibatch was labelled, with the same random numbers: T follows the parameters
+    although no row is used twice. This is approximate: labels do not depend on later rows, rows of new components are
+    not in s and s' of the first term, T is clipped at zero and rescaled, and trailing components with less than 0.001
+    expected rows and tokens are dropped.
     """
 
     batching = "either"
@@ -129,15 +128,11 @@ class StochasticSlice(BaseSampler):
     _parameter_constraints: ClassVar[dict] = {
         "sampler": [ManifoldSampler],
         "weights_sampler": [ManifoldSampler, None],
-        "n_local_sweeps": [Interval(Integral, 1, None, closed="left")],
-        "n_first_sweeps": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, sampler, weights_sampler=None, n_local_sweeps=2, n_first_sweeps=100):
+    def __init__(self, sampler, weights_sampler=None):
         self.sampler = sampler
         self.weights_sampler = weights_sampler
-        self.n_local_sweeps = n_local_sweeps
-        self.n_first_sweeps = n_first_sweeps
 
     def init(self, model: DPModel, key: np.uint64) -> StochasticSliceState:
         """Initial labels, and an exact draw of sticks and components given them."""
@@ -167,11 +162,11 @@ class StochasticSlice(BaseSampler):
         return np.argsort(-self._sticks_of(state.position.sticks).log_weights()[0], kind="stable")
 
     def init_stream(self, model: DPModel, key: np.uint64, scale: float) -> StreamState:
-        """Start a stream by `n_first_sweeps` passes of `Slice` over the first minibatch; scale its counts."""
+        """Start a stream by passes of `Slice` over the first minibatch; scale its counts."""
         self._check_no_stored_labels()
         exact: BaseSampler = Slice()
         first = exact.init(model, key)
-        for _ in range(self.n_first_sweeps):
+        for _ in range(_FIRST_SWEEPS):
             first = exact.step(model, first)
         sums = _scaled(counts_used(first.statistics), scale)
         blocks = self._begin(model, sums, first.position, key)
@@ -224,10 +219,8 @@ class StochasticSlice(BaseSampler):
 
     def _begin(self, model: DPModel, sums: CategoryCounts, concentration: float, key: np.uint64) -> Blocks:
         self._validate_params()
-        known = self._with_targets(model, sums, sums, concentration)
-        sticks, components = (
-            init_block(sampler, target, subkey(key, Purpose.START, i)) for i, (sampler, target) in enumerate(known)
-        )
+        known = self._with_targets(model, sums, sums, concentration, _keys_of_both(key, Purpose.START))
+        sticks, components = (init_block(*each) for each in known)
         return Blocks(sticks, components, concentration)
 
     def _with_targets(self, model, of_sticks, of_components, concentration, *others: Iterable) -> Any:
@@ -253,11 +246,9 @@ class StochasticSlice(BaseSampler):
         if not any(stored):
             return blocks, counts
         everything = counts_used(counts)
-        known = self._with_targets(model, everything, everything, blocks.concentration, blocks[:2], stored)
-        sticks, components = (
-            redraw_column_sums(target, state, subkey(key, Purpose.COLUMN_SUMS, i)) if stores else state
-            for i, (_, target, state, stores) in enumerate(known)
-        )
+        of_both = blocks[:2], _keys_of_both(key, Purpose.COLUMN_SUMS), stored
+        known = self._with_targets(model, everything, everything, blocks.concentration, *of_both)
+        sticks, components = (redraw_column_sums(*each) if stores else each[1] for _, *each, stores in known)
         return Blocks(sticks, components, blocks.concentration), counts
 
     def _label_rows(self, model, mixture, concentration, key) -> tuple[Instantiated, np.ndarray]:
@@ -272,7 +263,7 @@ class StochasticSlice(BaseSampler):
             sticks = draw_sticks(counts.sizes[n : n + n_new], concentration, key)
             new = model.draw_components(counts, np.arange(n, n + n_new), subkey(key, Purpose.COMPONENTS))
             mixture = mixture.append(sticks, new)
-        for sweep in range(self.n_local_sweeps):
+        for sweep in range(_LOCAL_SWEEPS):
             drawn = subkey(key, Purpose.SWEEP, sweep)
             mixture, counts = _redraw_labels(model, rows, labels, counts, mixture, concentration, drawn)
         return mixture, labels
@@ -292,13 +283,15 @@ class StochasticSlice(BaseSampler):
         if mixture.n_components == blocks.sticks.position.shape[1]:
             return blocks
         nothing = _no_sums(model, mixture.n_components)
-        proportions = np.array(mixture.sticks), mixture.log_table
-        known = self._with_targets(model, nothing, nothing, blocks.concentration, blocks[:2], proportions)
-        sticks, components = (
-            resize_block(sampler, empty, state, own, subkey(key, Purpose.BIRTHS, i))
-            for i, (sampler, empty, state, own) in enumerate(known)
-        )
+        of_both = blocks[:2], (np.array(mixture.sticks), mixture.log_table), _keys_of_both(key, Purpose.BIRTHS)
+        known = self._with_targets(model, nothing, nothing, blocks.concentration, *of_both)
+        sticks, components = (resize_block(*each) for each in known)
         return Blocks(sticks, components, blocks.concentration)
+
+
+def _keys_of_both(key: np.uint64, purpose: int) -> list[np.uint64]:
+    """Keys of the sticks and of the components."""
+    return [subkey(key, purpose, block) for block in range(2)]
 
 
 def counts_used(counts: CategoryCounts) -> CategoryCounts:
@@ -364,15 +357,7 @@ def _add_rows(rows, indptr, indices, counts, labels, scale, sizes, categories):
 
 
 @njit(cache=True, nogil=True)
-def _draw_labels_in_sequence(
-    data,
-    log_table,
-    log_weights,
-    log_others,
-    concentration,
-    key,
-    labels,
-):
+def _draw_labels_in_sequence(data, log_table, log_weights, log_others, concentration, key, labels):
     """Draw the component of each row given the rows before it; returns the number of new components.
 
     Instantiated components have probability proportional to weight times density. A Polya urn divides exp(log_others),

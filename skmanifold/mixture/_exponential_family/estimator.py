@@ -10,20 +10,13 @@ from typing import ClassVar, Literal, Self, TypeAlias
 import numpy as np
 from sklearn.base import DensityMixin
 
-from ...base import (
-    BaseSampledEstimator,
-    FitStrategy,
-    Minibatch,
-    Run,
-    StreamStrategy,
-    takes_minibatches,
-)
+from ...base import BaseSampledEstimator, FitStrategy, Minibatch, Run, StreamStrategy, takes_minibatches
 from ...callbacks._hooks import check_labels_of_all, labels_of_all
 from ...datasets import Corpus, RowFiles
-from ...emissions import EMISSIONS, BaseEmission
+from ...emissions import BaseEmission
 from ...inference._distributed_fits.sources import is_elsewhere
 from ...samplers import EM, ESCA, BaseSampler, Gibbs
-from ...utils._sklearn import HasMethods, Interval, NumberOf, StrOptions
+from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, DaskLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .fit_strategies import RowsFit, RowsStream, StoredRowsFit
 from .inference import OF_FAMILY, FamilyInference
@@ -231,10 +224,8 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     _runs_in_shards = True
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [NumberOf("DPMixture infers the number of components")],
-        "emission": [StrOptions(set(EMISSIONS)), HasMethods(["get_params", "set_params"])],
         "weight_prior": [None, Interval(Real, 0, None, closed="neither")],
         "init": [StrOptions({"auto", "hierarchical", "k-means++", "random"}), "array-like"],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
         "n_polish": [Interval(Integral, 0, None, closed="left")],
     }
 

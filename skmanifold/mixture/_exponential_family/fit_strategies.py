@@ -14,8 +14,9 @@ from ...emissions import BaseEmission
 from ...emissions._abilities import HasShares, HasSumsOfClusters, LearnsPrior
 from ...emissions._estimator import sort_hyperparameters
 from ...emissions._family import rows_for
-from ...emissions._protocols import HasSeeds, HasWeightedSeeds, RowFamily, WeightedRowEmission
-from ...emissions._seeds import SUBSET
+from ...emissions._protocols import HasWeightedSeeds, RowFamily, WeightedRowEmission
+from ...emissions._seeds import SUBSET, sums_of_labels
+from ...emissions._statistics import occupied
 from ...inference._chains import Chain
 from ...inference._distributed_fits.dask_shards import open_shards
 from ...inference._distributed_fits.session import active_session
@@ -29,7 +30,8 @@ from ...utils._parameters import offers
 from ...utils._sklearn import take_rows
 from ...utils._threads import ONE, Workers
 from ...utils._validation import validate_sample_weight
-from .._memberships import DirichletWeights, Position, read_labels
+from .._memberships import DirichletWeights, Position, random_labels, read_labels
+from .._merge_kernels import merge_pairs
 from .._prior import named_as_draws
 from .._scores import FamilyRows, label_rows, typical_rows
 from .model import FamilyModel, RowWeights
@@ -44,9 +46,10 @@ from .shards import (
     no_start,
     shard_mixture,
 )
-from .starts import start_labels
 
 _N_ROUNDS, _N_PASSES = 2, 5  # in which a prior is learned
+_LEAST_CLUSTERS, _CLUSTERS_OF_COMPONENT = 30, 3  # that are merged
+_MOST_COLUMNS = 32
 
 
 class WeightedRows(NamedTuple):
@@ -265,10 +268,8 @@ def bind(mixture: Any, emission: Any, rows: Any, row_weights: RowWeights | None)
         )
     sort_hyperparameters(emission, getattr(mixture, "feature_names_in_", None))
     seeds: Any = HasSeeds if row_weights is None else HasWeightedSeeds
-    if row_weights is None:
-        family = emission.bind(rows, mixture.n_components)
-    else:
-        family = emission.bind_weighted(rows, mixture.n_components, row_weights.values)
+    of_weights = () if row_weights is None else (row_weights.values,)
+    family = (emission.bind_weighted if of_weights else emission.bind)(rows, mixture.n_components, *of_weights)
     name = type(mixture).__name__
     mixture._check_offers(emission, family, [RowFamily], name)
     mixture._check_sampler_and_family(emission, family)
@@ -292,7 +293,9 @@ class Start(NamedTuple):
 def bind_and_learn(mixture: Any, emission: Any, data: WeightedRows, key: np.uint64) -> tuple[Any, Any, Start]:
     """The family of the rows with a learned prior, the emission with what was learned, and where chains begin."""
     family = unlearned = bind(mixture, emission, data.rows, data.weights)
-    free, found = free_numbers(emission, unlearned), None
+    learns, found = isinstance(emission, LearnsPrior) and offers(unlearned, HasSumsOfClusters), None
+    # Numbers of the prior that are learned from components
+    free = tuple(name for name in emission.free_hyperparameters() if name != "transform") if learns else ()
     some = sampled(data, key) if isinstance(mixture.init, str) else data
     if free:
         family, found = learned_family(mixture, some, unlearned, free, key)
@@ -308,12 +311,6 @@ def sampled(data: WeightedRows, key: np.uint64) -> WeightedRows:
     chosen = some_rows(subkey(key, Purpose.SUBSAMPLE), SUBSET, rows.n_rows, SAMPLE_ROWS)
     rows = rows.take(chosen)
     return WeightedRows(rows, weights and weights._replace(values=weights.values[chosen]), slice(None), rows)
-
-
-def free_numbers(emission: Any, family: Any) -> tuple[str, ...]:
-    """Numbers of the prior that are learned from components."""
-    learns = isinstance(emission, LearnsPrior) and offers(family, HasSumsOfClusters)
-    return tuple(name for name in emission.free_hyperparameters() if name != "transform") if learns else ()
 
 
 def learned_family(
@@ -343,6 +340,59 @@ def start_of(mixture: Any, data: WeightedRows, family: Any, free: tuple[str, ...
         return partial(start_labels, family, rows_for(family, data.rows), init, free, row_weights=weights, found=found)
     whole = read_labels(init, data.every.n_rows, mixture.n_components, "init must be a name, or")
     return whole.astype(np.int32)[data.used]
+
+
+def start_labels(
+    family: Any,
+    rows: Any,
+    init: str,
+    free: tuple[str, ...],
+    key: np.uint64,
+    number: int = 0,
+    row_weights: np.ndarray | None = None,
+    found: tuple[np.uint64, np.ndarray] | None = None,
+) -> np.ndarray:
+    """Initial labels of one start, (n_rows,) int32: "random", "k-means++", "hierarchical" or "auto".
+
+    "auto" are those of a hierarchy for the `number` 0, else "k-means++". A hierarchy learns the numbers of the prior
+    that are `free`. `found` are labels and the key for which they were computed before. Weights need a family with
+    `HasWeightedSeeds`, labels without weights one with `HasSeeds`.
+    """
+    K = family.n_components
+    if found is not None and key == found[0]:
+        return found[1]
+    if K == 1:
+        return np.zeros(rows.n_rows, np.int32)
+    if init == "random":
+        return random_labels(key, rows.n_rows, K)
+    can_merge = offers(family, HasSumsOfClusters) and family.n_features <= _MOST_COLUMNS  # so few rows are enough
+    if init == "hierarchical" or (init == "auto" and number == 0 and can_merge):
+        return _merged_labels(family, rows, free, key, row_weights)
+    return _seeds(family, rows, key, row_weights)
+
+
+def _seeds(family: Any, rows: Any, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
+    if row_weights is None:
+        return family.seed_labels(rows, key)
+    return family.seed_weighted_labels(rows, key, row_weights)
+
+
+def _merged_labels(
+    family: Any, rows: Any, free: tuple[str, ...], key: np.uint64, row_weights: np.ndarray | None
+) -> np.ndarray:
+    """Labels of K clusters: of many small ones, the two with the lowest log Bayes factor are merged in each step."""
+    K = family.n_components
+    many = family.with_components(min(max(_LEAST_CLUSTERS, _CLUSTERS_OF_COMPONENT * K), rows.n_rows))
+    labels = _seeds(many, rows, subkey(key, Purpose.CENTRES), row_weights)
+    statistics = sums_of_labels(many, rows, labels, row_weights)
+    learned = family.with_learned_numbers(statistics, free, is_rough=True) if free else family
+    clusters, sums = learned.clusters_of_sums(statistics)
+    present = occupied(sums)
+    posterior = clusters.new_posterior(many.n_components, sums, subkey(key, Purpose.COMPONENTS))
+    merged_with = np.arange(many.n_components, dtype=np.int32)
+    no_shares = np.empty((0, len(present)))
+    merge_pairs(clusters.data, sums, posterior, present, no_shares, merged_with, 0.0, 0.0, -np.inf, K)
+    return np.unique(merged_with[labels], return_inverse=True)[1].astype(np.int32)  # in an order without weights
 
 
 def mixture_model(mixture: Any, data: WeightedRows, family: RowFamily, start: Start, workers: Workers) -> FamilyModel:

@@ -12,7 +12,6 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._abilities import HasFeatureVariances, HasNewRows, HasParameterCount
-from ...emissions._estimator import name_of
 from ...inference._draw_store import draws_of, evenly_spaced
 from ...inference._draws import to_tree
 from ...models import IncompatibleError
@@ -22,9 +21,9 @@ from ...utils._declared import Lacking, Saved
 from ...utils._parameters import offers
 from .._cluster_summary import SummarizesClusters
 from .._imputation import ImputesCells
+from .._inference import InformationCriteria
 from .._memberships import Position
 from .._prior import DrawsFromEmission, side_by_side
-from .._scores import InformationCriteria
 from .model import FAMILY_NEEDS
 
 OF_FAMILY = "components_", "covariances_", "mean_directions_", "concentrations_", "dispersions_"
@@ -137,12 +136,11 @@ class FamilyInference(SummarizesClusters, ImputesCells, DrawsFromEmission, Infor
             "weights": self._weights_in(orders),
             "components": np.take_along_axis(components, orders[..., np.newaxis], axis=2),
         }
-        coords, axis, names = {"draw": whole}, "feature", getattr(self, "feature_names_in_", None)
+        axis, names = "feature", getattr(self, "feature_names_in_", None)
         if isinstance(self.components_, list):
             axis, names = "category", self._names_of_categories(names)
-        if names is not None:
-            coords[axis] = names
-        return to_tree(draws, {"weights": ["component"], "components": ["component", axis]}, coords)
+        axes = {"weights": ["component"], "components": ["component", axis]}
+        return to_tree(draws, axes, {"draw": whole, axis: names})
 
     def _names_of_categories(self, names: np.ndarray | None) -> np.ndarray:
         """Names such as "colour_red" for the categories of all columns; a column of numbers has its own name."""
@@ -198,9 +196,6 @@ class FamilyInference(SummarizesClusters, ImputesCells, DrawsFromEmission, Infor
     def _new_rows(self, labels: np.ndarray, key: np.uint64) -> Any:
         self._check_offers(self.emission_, self._family, [HasNewRows], f"{type(self).__name__}.sample")
         return super()._new_rows(labels, key)
-
-    def _model_name(self) -> str:
-        return f"{super()._model_name()} of {name_of(self.emission_)}"
 
     def _n_parameters(self) -> int:
         self._check_offers(self.emission_, self._family, [HasParameterCount], "An information criterion")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -14,7 +15,6 @@ from ...emissions._abilities import CompletesRows, DrawsInCells, ExpectsRows, Ha
 from ...emissions._base import NoModeError
 from ...emissions._estimator import in_words, needs_of_family
 from ...emissions._family import rows_for
-from ...emissions._protocols import RowFamily
 from ...emissions._seeds import weighted_indicators
 from ...inference._distributed_fits.exchange import RowLatents
 from ...numerics.block_sums import BLOCK_ROWS, SUM_UNIT, BlockSums, check_block_sums, exact_sum, merge
@@ -38,11 +38,8 @@ _NEXT_PROPOSAL = 1 << 40  # added to the number of a row, which is smaller
 _BLOCKS_AT_ONCE = 4  # blocks of rows for which log densities are stored
 
 # What a method of the model needs of the family; every family here has what a `RowFamily` has.
-FAMILY_NEEDS: dict[str, tuple[type, ...]] = {
-    "draw": (HasDraw,),
-    "expect_latents": (HasShares,),
-    "log_joint": (HasLogJoint,),
-}
+FAMILY_NEEDS: dict[str, tuple[type, ...]]
+FAMILY_NEEDS = {"draw": (HasDraw,), "expect_latents": (HasShares,), "log_joint": (HasLogJoint,)}
 
 
 class RowWeights(NamedTuple):
@@ -61,6 +58,7 @@ def _family_offers(method: str) -> Callable[[FamilyModel], bool]:
     return lambda model: model.family_offers(method)
 
 
+@dataclass(eq=False)
 class FamilyModel:
     r"""Rows from a mixture of K components of an exponential family, with conjugate updates.
 
@@ -77,33 +75,26 @@ class FamilyModel:
     rows.
     """
 
-    def __init__(
-        self,
-        rows: Any,
-        first_row: int,
-        weight_prior: float,
-        family: RowFamily,
-        start: np.ndarray | FamilyModel | Callable[[np.uint64, int], np.ndarray],
-        workers: Workers,
-        n_init: int = 1,
-        row_weights: RowWeights | None = None,
-    ):
-        if first_row % BLOCK_ROWS:
-            raise ValueError(f"first_row must be a multiple of {BLOCK_ROWS}; got {first_row}.")
-        self.rows = rows = rows_for(family, rows)
-        self.n_rows = rows.n_rows
-        self.first_row = first_row
-        self.weights = DirichletWeights(weight_prior)
-        self.family: Any = family  # with what `FAMILY_NEEDS` lists, if these methods are there
-        self.n_components = family.n_components
-        self.start = start
-        self.workers = workers
-        self.n_init = n_init
-        self.row_weights = row_weights
+    rows: Any
+    first_row: int
+    weight_prior: float
+    family: Any  # a `RowFamily`, with what `FAMILY_NEEDS` lists, if these methods are there
+    start: np.ndarray | FamilyModel | Callable[[np.uint64, int], np.ndarray]
+    workers: Workers
+    n_init: int = 1
+    row_weights: RowWeights | None = None
+
+    def __post_init__(self) -> None:
+        if self.first_row % BLOCK_ROWS:
+            raise ValueError(f"first_row must be a multiple of {BLOCK_ROWS}; got {self.first_row}.")
+        family, row_weights = self.family, self.row_weights
+        self.rows = rows = rows_for(family, self.rows)
+        self.n_rows, self.n_components = rows.n_rows, family.n_components
+        self.weights = DirichletWeights(self.weight_prior)
         self.total_weight = float(rows.n_rows if row_weights is None else row_weights.values.sum())
         self._completes = getattr(rows, "has_missing", False) and offers(family, CompletesRows)
         self._reads_once = getattr(rows, "reads_once", False) and offers(family, ExpectsRows)
-        self._offered: dict[str, bool] = {}
+        self._offered = {method for method, needs in FAMILY_NEEDS.items() if offers(family, *needs)}
         n_blocks, cells = -(-self.n_rows // BLOCK_ROWS), family.n_cells()
         n_tasks = min(_MAX_TASKS, max(_MIN_TASKS, _CELLS_OF_TASKS // cells))
         n_blocks_of_task = max(_BLOCKS_OF_TASK, -(-n_blocks // n_tasks))
@@ -116,9 +107,7 @@ class FamilyModel:
 
     def family_offers(self, method: str) -> bool:
         """Whether the family has what this method of the model needs."""
-        if method not in self._offered:  # each call of the method asks
-            self._offered[method] = offers(self.family, *FAMILY_NEEDS[method])
-        return self._offered[method]
+        return method in self._offered
 
     # Latents
 
@@ -145,11 +134,9 @@ class FamilyModel:
         for i in range(self.n_init):
             of_start = subkey(key, Purpose.START, i)
             labels = start(of_start, i)
-            try:
+            with suppress(NoModeError):  # if no initial labels have a mode, the sampler raises the error
                 statistics = self.count(labels)
                 states.append(LatentState(self.mode(statistics), of_start, 0, -np.inf, statistics, labels))
-            except NoModeError:  # if no initial labels have a mode, the sampler raises the error
-                continue
         while len(states) > 1 or (states and n_passes == _N_PASSES):
             states = self._better_half(states, n_passes)
             n_passes *= 3
@@ -166,7 +153,7 @@ class FamilyModel:
 
     def count(self, labels: np.ndarray) -> BlockSums:
         """Statistics of labels, (n_rows,)."""
-        return self._merged(self.workers.run(self._count, [(*task, labels) for task in self._tasks]))
+        return reduce(merge, self.workers.run(self._count, [(*task, labels) for task in self._tasks]))
 
     def sample_latents(
         self, position: Position, latents: np.ndarray | None, key: np.uint64
@@ -183,7 +170,7 @@ class FamilyModel:
         labels, log_density = np.empty(self.n_rows, np.int32), np.empty(self.n_rows)
         shared = position, position.log_weights(), key, labels, log_density
         sums = self.workers.run(draw, [(*task, *shared) for task in self._tasks])
-        return labels, self._merged(sums), self._log_likelihood(log_density)
+        return labels, reduce(merge, sums), self._log_likelihood(log_density)
 
     def impute_rows(self, position: Position, n_sweeps: int, key: np.uint64) -> BlockSums:
         """Statistics of labels drawn given `position`; one sweep draws them from their exact distribution."""
@@ -195,7 +182,7 @@ class FamilyModel:
         log_density = np.empty(self.n_rows)
         shared = position, position.log_weights(), log_density
         sums = self.workers.run(self._share_and_sum, [(*task, *shared) for task in self._tasks])
-        return self._merged(sums), self._log_likelihood(log_density)
+        return reduce(merge, sums), self._log_likelihood(log_density)
 
     # Checkpoints
 
@@ -259,9 +246,6 @@ class FamilyModel:
     merge = staticmethod(merge)
 
     # Ranges of rows
-
-    def _merged(self, parts: list[BlockSums]) -> BlockSums:
-        return reduce(merge, parts)
 
     def _block(self, row: int) -> int:
         return (self.first_row + row) // BLOCK_ROWS

@@ -226,11 +226,8 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
             draws = stack_draws([[of[name][:, of[name].shape[1] - n_draws :] for of in of_classes]], example)
             exported[name] = np.moveaxis(draws[0], 0, 2)
         axes = {name: ["class", *DRAW_AXES.get(name, [])] for name in exported}
-        coords = {"class": self.classes_}
-        if all(np.array_equal(draws, last[0]) for draws in last):
-            coords["draw"] = last[0]
-        if hasattr(self, "feature_names_in_"):
-            coords["feature"] = self.feature_names_in_
+        common = last[0] if all(np.array_equal(draws, last[0]) for draws in last) else None
+        coords = {"class": self.classes_, "draw": common, "feature": getattr(self, "feature_names_in_", None)}
         return to_tree(exported, axes, coords)
 
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:

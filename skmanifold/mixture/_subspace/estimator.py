@@ -166,7 +166,6 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         "centre_prior_variance": [None, _positive],
         "weight_prior": [_positive],
         "init": [StrOptions({"auto", "spectral", "k-flats", "k-means"}), "array-like"],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(

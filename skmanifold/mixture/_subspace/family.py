@@ -272,17 +272,11 @@ def given_family(estimator: Any, m: int) -> SubspaceFamily:
 def _family(estimator: Any, m: int, mean: np.ndarray, variance: float, n_cells: int) -> SubspaceFamily:
     """The family whose defaults are those of data with this mean, variance and number of cells."""
     shared, spread = estimator.noise == "shared", estimator.centre_prior_variance
-    n_cells_of_noise = n_cells if shared else n_cells / estimator.n_components
-    shape, rate = _noise_prior(estimator.noise_prior, variance, n_cells_of_noise)
-    return SubspaceFamily(
-        _log_dimension_prior(estimator, m),
-        mean if estimator.centre_prior_mean is None else _given_location(estimator, m),
-        variance if spread is None else float(spread),
-        shape,
-        rate,
-        float(estimator.ratio_prior),
-        shared,
-    )
+    noise = _noise_prior(estimator.noise_prior, variance, n_cells if shared else n_cells / estimator.n_components)
+    log_dimension, ratio_shape = _log_dimension_prior(estimator, m), float(estimator.ratio_prior)
+    location = mean if estimator.centre_prior_mean is None else _given_location(estimator, m)
+    centre_variance = variance if spread is None else float(spread)
+    return SubspaceFamily(log_dimension, location, centre_variance, *noise, ratio_shape, shared)
 
 
 def _given_location(estimator: Any, m: int) -> np.ndarray:

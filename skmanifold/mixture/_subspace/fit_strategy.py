@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,22 +63,16 @@ def _label_some_rows(X: np.ndarray, family: SubspaceFamily, method: str, key: np
 def _labels_by(method: str, X: np.ndarray, family: SubspaceFamily, key: np.uint64) -> np.ndarray:
     K = family.n_components
     if method == "k-means":
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", ConvergenceWarning
-            )  # given if there are fewer distinct rows than components
+        with warnings.catch_warnings():  # given if there are fewer distinct rows than components
+            warnings.simplefilter("ignore", ConvergenceWarning)
             return KMeans(K, n_init=1, random_state=int(key >> np.uint64(32))).fit(X).labels_
-    of_flats = _fixed(family), family.max_dimension
+    possible = np.isfinite(family.log_dimension)
+    is_fixed = (possible.sum(axis=1) == 1).all()
+    of_flats = possible.argmax(axis=1) if is_fixed else None, family.max_dimension
     if method == "spectral":
         return spectral_labels(X, K, key, *of_flats)
     flats = KFlats(X, K, *of_flats)
     return flats.best(flats.seeds(key))[0]
-
-
-def _fixed(family: SubspaceFamily) -> np.ndarray | None:
-    """The dimensions if the prior fixes them, otherwise None."""
-    possible = np.isfinite(family.log_dimension)
-    return possible.argmax(axis=1) if (possible.sum(axis=1) == 1).all() else None
 
 
 # K-flats
@@ -361,15 +356,17 @@ class SubspacesFit(FitStrategy):
 
     def model(self, workers: Workers) -> SubspaceModel:
         """The model of the centred rows, without initial partitions."""
-        self.workers = workers
-        self.centred = self.rows.values - self.family.location
-        return self._model([])
+        self.workers, centred = workers, self.rows.values - self.family.location
+        of_rows = SingleSubspaceModel if self.mixture.n_components == 1 else SubspaceModel
+        weights = DirichletWeights.of_parameter(self.mixture.weight_prior, self.family.n_components)
+        return of_rows(centred, self.family, weights, [], workers, self.run.schedule.burn_in)
 
     def prepare(self, model: SubspaceModel, workers: Workers) -> SubspaceModel:
         """The model with its initial partitions."""
         mixture, schedule = self.mixture, self.run.schedule
         key = subkey(self.run.key, Purpose.START)
-        model = self._model(start_partitions(self.centred, self.family, mixture.init, mixture.n_init, key))
+        starts = start_partitions(model.X, self.family, mixture.init, mixture.n_init, key)
+        model = replace(model, starts=starts)
         _, (weights, subspaces) = model.beginnings[0]
         self.n_stored = min(mixture.n_stored_rows, self.n_rows)
         draw = weights, *subspaces.moved(self.family.location)  # draws have about this size
@@ -440,11 +437,6 @@ class SubspacesFit(FitStrategy):
         weights, subspaces = chain.state.position
         draw = Position(weights, subspaces.moved(self.family.location))
         return {"_draw": draw, "_labels": chain.state.latents[: self.n_stored]}
-
-    def _model(self, starts: list) -> SubspaceModel:
-        of_rows = SingleSubspaceModel if self.mixture.n_components == 1 else SubspaceModel
-        weights = DirichletWeights.of_parameter(self.mixture.weight_prior, self.family.n_components)
-        return of_rows(self.centred, self.family, weights, starts, self.workers, self.run.schedule.burn_in)
 
 
 def summarise_subspaces(draws: list[Position], max_dimension: int) -> dict[str, Any]:

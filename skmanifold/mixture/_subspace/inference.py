@@ -21,12 +21,9 @@ from .._prior import DrawsFromPrior, named_as_draws
 from .family import MOST, SubspaceFamily, Subspaces, add_terms, are_orthonormal, check_sizes, given_family
 
 DRAW_AXES = {  # axes of exported arrays after chain and draw
-    "dimensions": ["component"],
-    "weights": ["component"],
-    "means": ["component", "feature"],
-    "noise_variance": ["component"],
+    **{name: ["component"] for name in ("dimensions", "weights", "noise_variance")},
+    **{name: ["component", "feature"] for name in ("means", "leverages")},
     "variances": ["component", "direction"],
-    "leverages": ["component", "feature"],
 }
 _ROWS = 2048  # of a task
 
@@ -88,10 +85,8 @@ class SubspaceInference(DrawsFromPrior):
 
         arrays = [[as_arrays(draw) for draw in of_chain] for of_chain in self._chains]
         labels = {"labels": self._stored_labels} if "_stored_labels" in vars(self) else {}
-        stacked = {
-            name: stack_draws([[draw[name] for draw in of_chain] for of_chain in arrays], example)
-            for name, example in as_arrays(self._draws[-1]).items()
-        }
+        example = as_arrays(self._draws[-1])
+        stacked = {name: stack_draws([[draw[name] for draw in of] for of in arrays], example[name]) for name in example}
         return {**self._posterior, **stacked, **labels}
 
     def score_samples(self, X: ArrayLike) -> np.ndarray:
@@ -219,9 +214,7 @@ class SubspaceInference(DrawsFromPrior):
         ValueError
             If the fit was stopped before the first draw.
         """
-        coords = {"draw": self._whole_draws}
-        if hasattr(self, "feature_names_in_"):
-            coords["feature"] = self.feature_names_in_
+        coords = {"draw": self._whole_draws, "feature": getattr(self, "feature_names_in_", None)}
         return to_tree(self._exported_draws(), DRAW_AXES, coords)
 
     def _exported_draws(self) -> dict[str, np.ndarray]:

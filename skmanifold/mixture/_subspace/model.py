@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +27,7 @@ _LEAST_RATIO = 1e-12  # of precisions in the initial state
 _MOST_KEPT = 64  # features of a single subspace whose whole frame is kept
 
 
+@dataclass(eq=False)
 class SubspaceModel:
     r"""Rows :math:`x_i` from a mixture of K affine subspaces, with conjugate updates of labels and subspaces.
 
@@ -36,22 +38,12 @@ class SubspaceModel:
     (n,), and `n_adapting` is the number of first steps in which a sampler may adapt.
     """
 
-    def __init__(
-        self,
-        X: np.ndarray,
-        family: SubspaceFamily,
-        weights: DirichletWeights,
-        starts: Sequence[np.ndarray],
-        workers: Workers,
-        n_adapting: int = 0,
-    ):
-        self.X = X
-        self.family = family
-        self.weights = weights
-        self.starts = starts
-        self.workers = workers
-        self.n_adapting = n_adapting
-        self._pieces = split_range(len(X), max(_ROWS, -(-len(X) // _TASKS)))
+    X: np.ndarray
+    family: SubspaceFamily
+    weights: DirichletWeights
+    starts: Sequence[np.ndarray]
+    workers: Workers
+    n_adapting: int = 0
 
     @property
     def n_features(self) -> int:
@@ -75,12 +67,12 @@ class SubspaceModel:
 
     def moments(self, labels: np.ndarray, origins: np.ndarray) -> Moments:
         """Moments of the rows of each component; `origins`, (K, m), are points near the means."""
-        K, m = origins.shape
-        counts, sums = np.zeros((len(self._pieces), K), np.int64), np.zeros((len(self._pieces), K, m))
-        products = np.zeros((len(self._pieces), K, m, m))
-        tasks = [(self.X, *ab, labels, origins, counts[i], sums[i], products[i]) for i, ab in enumerate(self._pieces)]
+        pieces = split_range(len(self.X), max(_ROWS, -(-len(self.X) // _TASKS)))
+        shape, m = (len(pieces), len(origins)), self.n_features
+        sizes, sums, products = np.zeros(shape, np.int64), np.zeros((*shape, m)), np.zeros((*shape, m, m))
+        tasks = [(self.X, *ab, labels, origins, sizes[i], sums[i], products[i]) for i, ab in enumerate(pieces)]
         self.workers.run(add_moments, tasks)
-        n, total, squares = counts.sum(axis=0), sums.sum(axis=0), products.sum(axis=0)
+        n, total, squares = sizes.sum(axis=0), sums.sum(axis=0), products.sum(axis=0)
         means = total / np.maximum(n, 1)[:, None]
         lower = np.tril(squares) + np.tril(squares, -1).mT
         scatters = lower - n[:, None, None] * means[:, :, None] * means[:, None, :]
@@ -92,11 +84,9 @@ class SubspaceModel:
         """Update centres, frames and dimensions, then noise and weights, given labels."""
         subspaces = position.parameters
         summary = self._summarise(labels, subspaces.centres)
-        moved = self.workers.run(
-            self._move,
-            [(k, summary, subspaces, n_sweeps, subkey(key, Purpose.COMPONENTS, k)) for k in range(len(subspaces.dims))],
-        )
-        bases, ratios, centres, squares = zip(*moved, strict=True)
+        keys = [subkey(key, Purpose.COMPONENTS, k) for k in range(len(subspaces.dims))]
+        tasks = [(k, summary, subspaces, n_sweeps, own) for k, own in enumerate(keys)]
+        bases, ratios, centres, squares = zip(*self.workers.run(self._move, tasks), strict=True)
         noise = self.draw_noise(summary.counts, np.array(squares), subkey(key, Purpose.NOISE_PRECISION))
         drawn = Subspaces.of(bases, ratios, np.array(centres), noise)
         return Position(self.weights.draw(summary.counts, key), drawn)
@@ -145,7 +135,7 @@ class SubspaceModel:
         if highest >= log_dimension.shape[1] - 1:
             return self
         family = self.family._replace(log_dimension=np.ascontiguousarray(log_dimension[:, : highest + 1]))
-        return SubspaceModel(self.X, family, self.weights, self.starts, self.workers, self.n_adapting)
+        return replace(self, family=family)
 
     def fit_subspaces(self, labels: np.ndarray) -> Position:
         """Subspaces fitted to the rows with these labels by least squares; BIC selects the dimensions."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_scalar
-from sklearn.utils.validation import check_is_fitted
 
 from ...emissions._abilities import SeparatesColumns
 from ...emissions._protocols import HasPriorFamily
@@ -16,7 +13,7 @@ from ...random._keys import Purpose, root_key, subkey
 from ...samplers._latent.stick_breaking import concentration_or_draw
 from ...utils._threads import ONE, limit_threads
 from ...utils._typing import BaseEstimator, RandomStateLike
-from ...utils._validation import FIT_OR_GIVE_N_FEATURES
+from ...utils._validation import check_prior_sizes
 from .._dirichlet_process.model import log_density_of
 from .._inference import MixtureInference
 from .._memberships import log_partition_prior
@@ -78,13 +75,9 @@ class DrawsViewsFromPrior(MixtureInference):
         NotFittedError
             If `n_features` is None and the estimator is not fitted.
         """
-        n, key = check_scalar(n_samples, "n_samples", Integral, min_val=1), root_key(random_state)
-        if n_features is None:
-            check_is_fitted(self, msg=FIT_OR_GIVE_N_FEATURES)
-            emission, family = self.emission_, self._family
-        else:
-            emission = self._resolve_emission()
-            family = self._family_of_prior(emission, check_scalar(n_features, "n_features", Integral, min_val=1))
+        (n, n_features), key = check_prior_sizes(self, n_samples, n_features), root_key(random_state)
+        emission = self.emission_ if n_features is None else self._resolve_emission()
+        family = self._family if n_features is None else self._family_of_prior(emission, n_features)
         family = family.with_drawn_hyperparameters(subkey(key, Purpose.HYPERPARAMETERS))
         rng, d = np.random.default_rng(int(subkey(key, Purpose.PRIOR))), family.n_features
         gamma = concentration_or_draw(rng, self.view_concentration, *self._view_prior)

@@ -13,7 +13,7 @@ from skmanifold import ExponentialFamilyMixture
 from skmanifold.emissions import Categorical, Columns, Gaussian
 from skmanifold.emissions._gaussian.hyperparameters import _LEAST_SCALE as LEAST_SCALE
 from skmanifold.mixture._exponential_family import fit_strategies
-from skmanifold.mixture._exponential_family.starts import start_labels
+from skmanifold.mixture._exponential_family.fit_strategies import start_labels
 from skmanifold.random._keys import root_key
 from skmanifold.samplers import EM
 
