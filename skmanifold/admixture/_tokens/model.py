@@ -21,7 +21,7 @@ from .._lda.collapsed_kernels import _init_assignments
 from .compact_counts import TopicsOfPass, read_rounded, round_counts
 from .document_gibbs import Documents, all_documents, make_word_table, sample_documents
 from .esca_cell_kernels import _draw_uniform_cells, _sample_cells
-from .esca_kernels import _count_rows, _count_words, _draw_uniform_topics, _sample_block
+from .esca_kernels import _count_rows, _draw_uniform_topics, _sample_block, count_words
 from .layout import TokenLayout, make_layout
 from .log_topic_word import LogTopics, check_dense
 from .topic_counts import NO_SEEDS, Seeds, TopicCounts, add_counts, counts_from_dense, counts_of_ranges, scale_counts
@@ -205,8 +205,14 @@ class TokenModel:
         )
 
     def _count_topics(self, latents) -> TopicCounts:
-        tasks = [(*words, self.layout, latents) for words in self._word_ranges]
-        return counts_of_ranges(self.workers.run(_count_words, tasks))
+        layout, token_topics, cell_topics = self.layout, latents.token_topics, latents.cell_topics
+        ranges = layout.word_start, layout.word_segments, layout.segment_tokens
+
+        def count(first_word, stop_word):
+            scratch = np.zeros(self.n_components, np.int32)
+            return count_words(first_word, stop_word, *ranges, token_topics, 1, (layout, cell_topics), scratch)
+
+        return counts_of_ranges(self.workers.run(count, self._word_ranges))
 
     # PartiallyCollapsedModel: each document separately, given drawn topics
 
