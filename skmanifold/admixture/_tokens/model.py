@@ -69,12 +69,7 @@ class TokenModel:
     block_tokens: int | None = None  # about how many one task samples, if not by default; no result depends on it
 
     def __init__(
-        self,
-        counts: Counts,
-        doc_topic_prior: np.ndarray,
-        workers: Workers,
-        first_row: int = 0,
-        seeds: Seeds = NO_SEEDS,
+        self, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers, first_row: int = 0, seeds: Seeds = NO_SEEDS
     ):
         self.counts = counts
         self.doc_topic_prior = doc_topic_prior

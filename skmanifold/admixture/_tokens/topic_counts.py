@@ -105,12 +105,10 @@ class TopicCounts(NamedTuple):
 
     indptr: Annotated[np.ndarray, Pointer("n_features", "n_entries")]
     topics: Annotated[np.ndarray, index("n_entries", below="n_components", dtype="uint16")]
-    counts: Annotated[
-        np.ndarray, Array("int32 int64 float32 float64", "n_entries", low=0, high=MOST_COUNTED)
-    ]  # or int64 of passes, float32 of a mean, float64 of a stream or expectation
-    totals: Annotated[
-        np.ndarray, Array("int64 float64", "n_components", low=0, high=MOST_COUNTED)
-    ]  # or float64: the sums over words
+    # Integers of passes, float32 of a mean, float64 of a stream or expectation
+    counts: Annotated[np.ndarray, Array("int32 int64 float32 float64", "n_entries", low=0, high=MOST_COUNTED)]
+    # The sums over words
+    totals: Annotated[np.ndarray, Array("int64 float64", "n_components", low=0, high=MOST_COUNTED)]
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         if repeats(self.indptr, self.topics, len(self.totals)):
