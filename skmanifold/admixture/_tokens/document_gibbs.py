@@ -93,15 +93,9 @@ def make_word_table(
         np.empty((n_words, n_blocks)),
         np.empty(n_words),
     )
-    padded = pad_topics(alpha)
-    normalisers = np.ascontiguousarray(log_normalisers, np.float64)
-    workers.run(
-        _fill_table,
-        [
-            (*words, log_weights, normalisers, padded, *table)
-            for words in split_range(n_words, max(1, _TASK_CELLS // width))
-        ],
-    )
+    shared = log_weights, np.ascontiguousarray(log_normalisers, np.float64), pad_topics(alpha), *table
+    tasks = split_range(n_words, max(1, _TASK_CELLS // width))
+    workers.run(_fill_table, [(*words, *shared) for words in tasks])
     return table
 
 

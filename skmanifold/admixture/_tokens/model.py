@@ -223,16 +223,9 @@ class TokenModel:
     def sample_rows(self, position: LogTopics, latents: np.ndarray, key: np.uint64):
         """Redraw the topics of each document's tokens in turn."""
         table = make_word_table(*position, self.doc_topic_prior, self.workers)
-        sample = sample_documents(
-            self._documents,
-            table,
-            self.doc_topic_prior,
-            fold_in_each(key, self.first_row + np.arange(self.counts.n_rows)),
-            n_burn_in=0,
-            n_kept=1,
-            workers=self.workers,
-            token_topics=latents,
-        )
+        row_keys = fold_in_each(key, self.first_row + np.arange(self.counts.n_rows))
+        given = self._documents, table, self.doc_topic_prior, row_keys
+        sample = sample_documents(*given, n_burn_in=0, n_kept=1, workers=self.workers, token_topics=latents)
         return sample.token_topics, sample.counts, sample.log_likelihood
 
     @cached_property
