@@ -321,10 +321,8 @@ class TopicPrior:
     @staticmethod
     def mix(position: TopicWord, proportions: np.ndarray) -> np.ndarray:
         """Sums of the topics' probabilities, weighted by `proportions`, (n_rows, K)."""
-        entries = position.weights, position.topics.astype(np.int32), position.indptr
-        weights = sp.csr_array(entries, shape=(position.n_features, position.n_components))
         smooth = np.multiply.outer((proportions * position.inverse).sum(axis=1), position.base)
-        return (weights @ proportions.T).T + smooth
+        return (position.tocsr(np.float32) @ proportions.T).T + smooth
 
 
 @njit(cache=True, nogil=True)
