@@ -6,7 +6,6 @@ from numbers import Integral, Number
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..utils._inputs.column_order import names_by_position
 from ..utils._typing import ArrayLike
@@ -56,10 +55,7 @@ def find_top_words(topic_word: ArrayLike | TopicWord, n_top_words: int) -> np.nd
         rows = np.asarray(topic_word)
         columns = np.arange(rows.shape[1])
         return np.array([_take_top(row, columns, n_top_words) for row in rows])
-    shape = (topic_word.n_features, topic_word.n_components)
-    entries = (topic_word.weights.astype(np.float64), topic_word.topics.astype(np.int32), topic_word.indptr)
-    by_topic = sp.csr_array(entries, shape=shape).tocsc()
-    base = topic_word.base
+    by_topic, base = topic_word.tocsr().tocsc(), topic_word.base
     # Words without an entry in the topic cannot be larger than these.
     smooth_words = _take_top(base, np.arange(len(base)), n_top_words)
     out = np.empty((topic_word.n_components, n_top_words), dtype=np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from ..utils._conditions import Array, Pointer, Sizes, index, repeats
@@ -52,6 +53,11 @@ class TopicWord(NamedTuple):
     def n_features(self) -> int:
         """Number of words V."""
         return len(self.base)
+
+    def tocsr(self, dtype: DTypeLike = np.float64) -> sp.csr_array:
+        """The part without smoothing, (n_features, n_components)."""
+        entries = self.weights.astype(dtype, copy=False), self.topics.astype(np.int32), self.indptr
+        return sp.csr_array(entries, shape=(self.n_features, self.n_components))
 
     def words(self, start: int, stop: int, dtype: DTypeLike = np.float64) -> np.ndarray:
         """The dense columns `start` to `stop`, of shape (n_components, stop - start)."""

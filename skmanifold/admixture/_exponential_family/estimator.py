@@ -11,14 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
-from ...base import (
-    BaseSampledEstimator,
-    FitStrategy,
-    Minibatch,
-    Run,
-    StreamStrategy,
-    takes_minibatches,
-)
+from ...base import BaseSampledEstimator, FitStrategy, Minibatch, Run, StreamStrategy, takes_minibatches
 from ...datasets import Corpus, RowFiles
 from ...emissions import BaseEmission
 from ...emissions._estimator import sort_hyperparameters

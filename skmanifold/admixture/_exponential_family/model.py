@@ -38,12 +38,7 @@ class FamilyTokenModel(TokenModel):
     """
 
     def __init__(
-        self,
-        counts: Counts,
-        doc_topic_prior: np.ndarray,
-        family: TokenFamily,
-        workers: Workers,
-        first_row: int = 0,
+        self, counts: Counts, doc_topic_prior: np.ndarray, family: TokenFamily, workers: Workers, first_row: int = 0
     ):
         super().__init__(counts, doc_topic_prior, workers, first_row)
         self.family: Any = family  # with what `FAMILY_NEEDS` lists, if these methods are there

@@ -57,12 +57,7 @@ def count_tokens(token_topics, n_topics):
 
 
 def draw_tables(
-    token_start: np.ndarray,
-    topics: np.ndarray,
-    expected: np.ndarray,
-    first_row: int,
-    key: np.uint64,
-    workers: Workers,
+    token_start: np.ndarray, topics: np.ndarray, expected: np.ndarray, first_row: int, key: np.uint64, workers: Workers
 ) -> np.ndarray:
     """Draw the number of tables of each topic, (K,) int64, summed over documents.
 

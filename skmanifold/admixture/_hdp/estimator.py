@@ -31,7 +31,7 @@ from .uncertainty import VaryingUncertainty
 
 _MOST_TOPICS = 30_000  # twice as many numbers of topics fit into 16 bits
 _SHARED_WITH_FIXED = {"n_features_in_", "feature_names_in_", "doc_topic_prior_", "topic_word_prior_"} | {
-    *("_topic_counts", "_estimate", "_n_counted_rows", "_key"),
+    *("_topic_counts", "_estimate", "_n_counted_rows", "_key")
 }
 _CONCENTRATION = [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, closed="both")]
 

@@ -61,9 +61,8 @@ class HDPPosition(NamedTuple):
 
     topics: LogTopics
     weights: TopicWeights
-    ids: Annotated[
-        np.ndarray, Array("int64", "n_components", low=0)
-    ]  # ascending: a topic keeps its id, while its number may change
+    # Ascending: a topic keeps its id, while its number may change
+    ids: Annotated[np.ndarray, Array("int64", "n_components", low=0)]
     n_ids: int  # number of ids that have been used
     alpha: Annotated[float, Real(above=0)]
     gamma: Annotated[float, Real(above=0)]
@@ -257,12 +256,10 @@ class HDPStatistics(NamedTuple):
 
     counts: TopicCounts
     n_tables: Annotated[np.ndarray, Array("int64", "n_components", low=1, high=MOST_COUNTED)]
-    ids: Annotated[
-        np.ndarray, Array("int64", "n_components", low=0, high=MOST_COUNTED)
-    ]  # ascending: a topic keeps its id, while its number may change
-    n_passes: Annotated[
-        np.ndarray, Array("int64", "n_components", low=1, high=MOST_COUNTED)
-    ]  # passes in which the topic was in use
+    # Ascending: a topic keeps its id, while its number may change
+    ids: Annotated[np.ndarray, Array("int64", "n_components", low=0, high=MOST_COUNTED)]
+    # Passes in which the topic was in use
+    n_passes: Annotated[np.ndarray, Array("int64", "n_components", low=1, high=MOST_COUNTED)]
     n_ids: int  # number of ids that have been used
     alpha: Annotated[float, Real(above=0)]
     gamma: Annotated[float, Real(above=0)]

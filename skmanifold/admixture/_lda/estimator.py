@@ -7,7 +7,15 @@ from numbers import Integral, Real
 from operator import attrgetter
 from typing import ClassVar, Literal, Self, TypeAlias
 
-from ...base import BaseSampledEstimator, samples_density, takes_minibatches
+from ...base import (
+    BaseSampledEstimator,
+    FitStrategy,
+    Minibatch,
+    Run,
+    StreamStrategy,
+    samples_density,
+    takes_minibatches,
+)
 from ...datasets import RowFiles
 from ...inference._distributed_fits.sources import Stored
 from ...samplers import (
@@ -449,8 +457,11 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
             return self.max_iter
         return _PASSES_OF_ESCA if isinstance(sampler, ESCA) else _PASSES
 
-    _strategy = fit_strategy
-    _stream_strategy = stream_strategy
+    def _strategy(self, X, run: Run) -> FitStrategy:
+        return fit_strategy(self, X, run)
+
+    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy | None:
+        return stream_strategy(self, X, batch)
 
     def _check_continues(self, sampler: BaseSampler) -> None:
         if self.n_components != self._n_features_out:

@@ -376,21 +376,12 @@ def minibatch_model(
     lda: Any, prior: AdmixturePrior, counts: Counts, workers: Workers, total_samples: int, batch_size: int | None
 ) -> MinibatchLDA:
     """The posterior of topics given `total_samples` documents, estimated from minibatches of `counts`."""
-    if lda.n_local_burn_in >= lda.n_local_sweeps:
-        raise ValueError(
-            f"n_local_burn_in={lda.n_local_burn_in} leaves none of n_local_sweeps={lda.n_local_sweeps} sweeps."
-        )
-    return MinibatchLDA(
-        counts,
-        prior.doc_topic_prior,
-        prior.tokens,
-        workers,
-        batch_size=batch_size,
-        total_samples=total_samples,
-        n_sweeps=lda.n_local_sweeps,
-        n_burn_in=lda.n_local_burn_in,
-        seeds=prior.seeds,
-    )
+    n_sweeps, n_burn_in = lda.n_local_sweeps, lda.n_local_burn_in
+    if n_burn_in >= n_sweeps:
+        raise ValueError(f"n_local_burn_in={n_burn_in} leaves none of n_local_sweeps={n_sweeps} sweeps.")
+    shared = counts, prior.doc_topic_prior, prior.tokens, workers
+    sizes = {"batch_size": batch_size, "total_samples": total_samples, "n_sweeps": n_sweeps, "n_burn_in": n_burn_in}
+    return MinibatchLDA(*shared, **sizes, seeds=prior.seeds)
 
 
 def warn_of_boundary(sampler: Any, topic_prior: TopicPrior) -> None:

@@ -147,19 +147,14 @@ class MinibatchLDA(TopicPosterior, MinibatchTarget):
 
     def _sample(self, batch: DocumentBatch, log_weights, log_totals, key, n_burn_in, token_topics):
         table = make_word_table(log_weights, log_totals, self.doc_topic_prior, self.workers)
+        row_keys, n_kept = fold_in_each(subkey(key, Purpose.SWEEP), batch.rows), self.n_sweeps - n_burn_in
+        given = batch.documents, table, self.doc_topic_prior, row_keys
         sample = sample_documents(
-            batch.documents,
-            table,
-            self.doc_topic_prior,
-            fold_in_each(subkey(key, Purpose.SWEEP), batch.rows),
-            n_burn_in=n_burn_in,
-            n_kept=self.n_sweeps - n_burn_in,
-            workers=self.workers,
-            token_topics=token_topics,
+            *given, n_burn_in=n_burn_in, n_kept=n_kept, workers=self.workers, token_topics=token_topics
         )
         self.log_likelihood += sample.log_likelihood
         self.n_scored += len(batch.rows)
-        self.topic_tokens += sample.counts.totals / (self.n_sweeps - n_burn_in)
+        self.topic_tokens += sample.counts.totals / n_kept
         return sample.token_topics, sample.counts
 
     # HasGradient and HasCounts, for all words at once

@@ -33,12 +33,10 @@ class Scales(NamedTuple):
     """Running means over passes, to which the radii and the concentrations are adapted."""
 
     cosine: float  # of documents with their mixtures of topics
-    squared_pull: Annotated[
-        np.ndarray, Array("float64", "n_components", low=0, high=_MOST)
-    ]  # squared weights of the topics in a document
-    drag: Annotated[
-        np.ndarray, Array("float64", "n_components n_components", low=-_MOST, high=_MOST)
-    ]  # coupling of the topics in a document
+    # Squared weights of the topics in a document
+    squared_pull: Annotated[np.ndarray, Array("float64", "n_components", low=0, high=_MOST)]
+    # Coupling of the topics in a document
+    drag: Annotated[np.ndarray, Array("float64", "n_components n_components", low=-_MOST, high=_MOST)]
     spread: Annotated[np.ndarray, Array("float64", "2")]  # see `Prior`
     stretch: Annotated[float, Real(low=-100, high=100)]  # log of a factor of the radii, adapted to the acceptance rate
 

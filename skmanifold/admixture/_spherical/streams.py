@@ -41,9 +41,8 @@ class StreamChain(NamedTuple):
     concentrations: Concentrations
     radii: Annotated[np.ndarray, RADII]
     noise: Annotated[np.ndarray, NOISE]
-    log_step: Annotated[
-        float, Real(low=-100, high=100)
-    ]  # mean log step size of the transitions of proportions in the last minibatch
+    # Mean log step size of the transitions of proportions in the last minibatch
+    log_step: Annotated[float, Real(low=-100, high=100)]
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         lengths = np.sqrt(np.square(self.state.position[0]).sum(axis=1))

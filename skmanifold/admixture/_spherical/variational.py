@@ -35,9 +35,8 @@ class SphereFactors(NamedTuple):
     topics: Annotated[
         np.ndarray, Array("float64", "n_features n_components", low=-MOST_CONCENTRATED, high=MOST_CONCENTRATED)
     ]
-    concentrations: Annotated[
-        np.ndarray, Array("float64", "n_components", low=0, high=MOST_CONCENTRATED)
-    ]  # lengths of the columns of `topics`
+    # Lengths of the columns of `topics`
+    concentrations: Annotated[np.ndarray, Array("float64", "n_components", low=0, high=MOST_CONCENTRATED)]
     mean: Annotated[np.ndarray, Array("float64", "n_features", low=-MOST_CONCENTRATED, high=MOST_CONCENTRATED)]
     mean_concentration: Annotated[float, Real(low=0, high=MOST_CONCENTRATED)]  # length of `mean`
 

@@ -8,17 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from ...numerics.block_sums import exact_sum
-from ...numerics.simd import LANES, prefetch, zeros_by_cache_line
+from ...numerics.simd import LANES, zeros_by_cache_line
 from ...sparse.counts import Counts, index_columns
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_by_task, split_range
 from .document_gibbs_kernels import DocumentPrior, Guards, Sweeps, _sample_rows
-from .topic_counts import TopicCounts, add_counts, close_list, counts_of_ranges
+from .esca_kernels import count_words
+from .topic_counts import TopicCounts, add_counts, counts_of_ranges
 
 _TASK_CELLS = 1 << 20  # cells of the word table filled by one task
 _TASK_DRAWS = 1 << 16  # topics drawn by one task
 _TASK_COUNTS = 1 << 19  # kept topics counted by one task
-_AHEAD = 12  # number of pairs between the prefetch of topics and their counting
 _MAX_HISTORY = 1 << 27  # maximum number of kept topics in memory, two bytes each
 
 _LOWEST = -1e300
@@ -93,15 +93,9 @@ def make_word_table(
         np.empty((n_words, n_blocks)),
         np.empty(n_words),
     )
-    padded = pad_topics(alpha)
-    normalisers = np.ascontiguousarray(log_normalisers, np.float64)
-    workers.run(
-        _fill_table,
-        [
-            (*words, log_weights, normalisers, padded, *table)
-            for words in split_range(n_words, max(1, _TASK_CELLS // width))
-        ],
-    )
+    shared = log_weights, np.ascontiguousarray(log_normalisers, np.float64), pad_topics(alpha), *table
+    tasks = split_range(n_words, max(1, _TASK_CELLS // width))
+    workers.run(_fill_table, [(*words, *shared) for words in tasks])
     return table
 
 
@@ -216,50 +210,13 @@ def count_topics(documents: Documents, history, n_kept: int, n_components: int, 
     n_draws = int(documents.token_start[-1]) * n_kept
     kind = np.int32 if n_draws <= np.iinfo(np.int32).max else np.int64
     draws_per_pair = max(1, n_draws // max(1, len(documents.word_pairs)))
-    arrays = (documents.word_indptr, documents.word_pairs, documents.pair_start, history, n_kept)
+    arrays = (documents.word_indptr, documents.word_pairs, documents.pair_start, history, n_kept, None)
 
     def count(first_word, stop_word):
-        return _count_words(first_word, stop_word, *arrays, np.zeros(n_components, kind))
+        return count_words(first_word, stop_word, *arrays, np.zeros(n_components, kind))
 
     tasks = split_by_task(documents.word_indptr[:-1] * draws_per_pair // _TASK_COUNTS)
     return counts_of_ranges(workers.run(count, tasks))
-
-
-@njit(cache=True, nogil=True)
-def _count_words(first_word, stop_word, word_indptr, word_pairs, pair_start, history, n_kept, scratch):
-    """Topic counts of a range of words: the number of topics of each word, and consecutive (topic, count) lists.
-
-    `history` has `n_kept` topics for each token, `scratch` a zero for each topic, of the counts' type. The topics of a
-    word are in order of first occurrence in its documents, ascending.
-    """
-    n_components = len(scratch)
-    capacity = 0
-    for word in range(first_word, stop_word):
-        n = 0
-        for i in range(word_indptr[word], word_indptr[word + 1]):
-            n += pair_start[word_pairs[i] + 1] - pair_start[word_pairs[i]]
-        capacity += min(n * n_kept, n_components)
-    topics = np.empty(capacity + 1, np.uint16)
-    counts = np.empty(capacity, scratch.dtype)
-    n_topics = np.empty(stop_word - first_word, np.int64)
-    totals = np.zeros(n_components, np.int64)
-    one = scratch.dtype.type(1)
-    last = len(word_pairs) - 1
-    end = 0
-    for word in range(first_word, stop_word):
-        begin = end
-        for i in range(word_indptr[word], word_indptr[word + 1]):
-            prefetch(pair_start, word_pairs[min(i + 2 * _AHEAD, last)])
-            prefetch(history, n_kept * pair_start[word_pairs[min(i + _AHEAD, last)]])
-            pair = word_pairs[i]
-            for j in range(pair_start[pair] * n_kept, pair_start[pair + 1] * n_kept):
-                topic = np.uint64(history[j])
-                topics[end] = topic  # overwritten unless new
-                end += scratch[topic] == 0
-                scratch[topic] += one
-        close_list(begin, end, topics, scratch, counts, totals)
-        n_topics[word - first_word] = end - begin
-    return n_topics, topics[:end].copy(), counts[:end].copy(), totals
 
 
 def document_prior(alpha: np.ndarray) -> DocumentPrior:

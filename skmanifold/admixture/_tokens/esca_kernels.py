@@ -26,6 +26,7 @@ _SMALLEST, _LARGEST = 1e-150, 1e150  # bound of products of totals, so that one 
 _COUNTER_BITS = 32  # of a token's occurrence, above those the number of the draw
 _ROUNDING = 1e-6  # relative, of a count that was stored in float32
 _MOST_REPEATS = 8  # of a draw that is not accepted; then all weights are computed
+_AHEAD_OF_COUNTS = 12  # ranges between the prefetch of the topics of their tokens and the counting of these
 _AHEAD = 6  # pairs between the prefetch of a document's topics and their use; 1 to 20 are equally fast
 
 
@@ -273,12 +274,7 @@ def _count_rows(block, layout, latents):
     found = np.empty(n_components + 1, np.uint16)
     place = 0
     for row in range(n_rows):
-        n_found = 0
-        for j in range(place, place + n_single[row]):
-            topic = np.uint64(by_row[j])
-            found[n_found] = topic  # overwritten unless new, without a branch
-            n_found += counts[topic] == 0
-            counts[topic] += np.uint32(1)
+        n_found = _add_topics(place, place + n_single[row], by_row, counts, found, 0)
         place += n_single[row]
         cell = row_cell[row]
         while cell >= 0:
@@ -314,53 +310,65 @@ def _add_cell(counts_of_cell, counts, found, end):
 
 
 @njit(cache=True, nogil=True)
-def _count_words(first_word, stop_word, layout, latents):
-    """Topic counts of a range of words: the number of topics of each word, and consecutive (topic, count) lists.
+def count_words(first_word, stop_word, word_start, word_ranges, range_start, topics_of_tokens, n_kept, cells, scratch):
+    """Topics of the tokens of some words: lengths of the words' lists, topics, counts, and totals of the topics.
 
-    The topics of a word are in order of first occurrence in its documents, ascending.
+    The tokens of a word are those from ``range_start[r]`` to ``range_start[r + 1]`` for each of its ranges r, and each
+    token has `n_kept` topics. `cells` is a layout with its `cell_topics`, or None without large cells. `scratch` has a
+    zero for each topic, of the counts' type. The topics of a word are in order of first occurrence.
     """
-    word_start, word_segments, word_cells = layout.word_start, layout.word_segments, layout.word_cells
-    segment_pairs, segment_tokens, segment_cells = layout.segment_pairs, layout.segment_tokens, layout.segment_cells
-    pair_count, token_topics, cell_topics = layout.pair_count, latents.token_topics, latents.cell_topics
-    n_components = cell_topics.shape[1]
+    n_components = len(scratch)
     # A word has at most as many topics as tokens; each of its large cells may have all.
     capacity = 0
     for word in range(first_word, stop_word):
-        n = n_components * word_cells[word]
-        for s in range(word_start[word], word_start[word + 1]):
-            n += segment_tokens[word_segments[s] + 1] - segment_tokens[word_segments[s]]
+        n = 0
+        if cells is not None:
+            n += n_components * cells[0].word_cells[word]
+        for i in range(word_start[word], word_start[word + 1]):
+            n += (range_start[word_ranges[i] + 1] - range_start[word_ranges[i]]) * n_kept
         capacity += min(n, n_components)
     topics = np.empty(capacity + 1, np.uint16)
-    counts = np.empty(capacity, np.int32)
+    counts = np.empty(capacity, scratch.dtype)
     n_topics = np.empty(stop_word - first_word, np.int64)
     totals = np.zeros(n_components, np.int64)
-    scratch = np.zeros(n_components, np.int32)
+    last = len(word_ranges) - 1
     end = 0
     for word in range(first_word, stop_word):
-        begin = end
-        # Without large cells the tokens of a segment need not be divided into pairs.
-        if word_cells[word] == 0:
-            for s in range(word_start[word], word_start[word + 1]):
-                for token in range(segment_tokens[word_segments[s]], segment_tokens[word_segments[s] + 1]):
-                    topic = np.uint64(token_topics[token])
-                    topics[end] = topic  # overwritten unless new
-                    end += scratch[topic] == 0
-                    scratch[topic] += np.int32(1)
-        else:
-            for s in range(word_start[word], word_start[word + 1]):
-                segment = word_segments[s]
-                token, cell = segment_tokens[segment], segment_cells[segment]
-                for pair in range(segment_pairs[segment], segment_pairs[segment + 1]):
-                    # A pair without tokens stands for a large cell.
-                    if pair_count[pair] == 0:
-                        end = _add_cell(cell_topics[cell], scratch, topics, end)
-                        cell += 1
-                    for _ in range(pair_count[pair]):
-                        topic = np.uint64(token_topics[token])
-                        topics[end] = topic
-                        end += scratch[topic] == 0
-                        scratch[topic] += np.int32(1)
-                        token += 1
+        begin, stop = end, word_start[word + 1]
+        if cells is not None:  # noqa: SIM102 - numba leaves out a branch of this form for None
+            if cells[0].word_cells[word] > 0:
+                end = _count_with_cells(word, *cells, topics_of_tokens, scratch, topics, end)
+                stop = word_start[word]
+        for i in range(word_start[word], stop):
+            prefetch(range_start, word_ranges[min(i + 2 * _AHEAD_OF_COUNTS, last)])
+            prefetch(topics_of_tokens, n_kept * range_start[word_ranges[min(i + _AHEAD_OF_COUNTS, last)]])
+            first_topic, stop_topic = range_start[word_ranges[i]] * n_kept, range_start[word_ranges[i] + 1] * n_kept
+            end = _add_topics(first_topic, stop_topic, topics_of_tokens, scratch, topics, end)
         close_list(begin, end, topics, scratch, counts, totals)
         n_topics[word - first_word] = end - begin
     return n_topics, topics[:end].copy(), counts[:end].copy(), totals
+
+
+@njit(cache=True)
+def _add_topics(first, stop, topics_of_tokens, counts, found, end):
+    """Add the topics of tokens to `counts`, and append new topics to the list from `end` on."""
+    for token in range(first, stop):
+        topic = np.uint64(topics_of_tokens[token])
+        found[end] = topic  # overwritten unless new, without a branch
+        end += counts[topic] == 0
+        counts[topic] += counts.dtype.type(1)
+    return end
+
+
+@njit(cache=True)
+def _count_with_cells(word, layout, cell_topics, token_topics, counts, found, end):
+    """The same for all tokens of a word in ESCA's order; a pair without tokens stands for a large cell."""
+    for segment in layout.word_segments[layout.word_start[word] : layout.word_start[word + 1]]:
+        token, cell = layout.segment_tokens[segment], layout.segment_cells[segment]
+        for pair in range(layout.segment_pairs[segment], layout.segment_pairs[segment + 1]):
+            if layout.pair_count[pair] == 0:
+                end = _add_cell(cell_topics[cell], counts, found, end)
+                cell += 1
+            end = _add_topics(token, token + layout.pair_count[pair], token_topics, counts, found, end)
+            token += layout.pair_count[pair]
+    return end

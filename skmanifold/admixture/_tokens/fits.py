@@ -100,12 +100,7 @@ class TokenFit(FitStrategy):
     prior: Any  # AdmixturePrior, or another with `model` and `draw_store`
 
     def __init__(
-        self,
-        admixture: Any,
-        run: Run,
-        begin: Callable[..., Any],
-        counts: Counts | None,
-        starts_at_random: bool = True,
+        self, admixture: Any, run: Run, begin: Callable[..., Any], counts: Counts | None, starts_at_random: bool = True
     ):
         super().__init__(run.sampler)
         self.admixture = admixture

@@ -219,26 +219,13 @@ def make_layout(counts: Counts, n_components: int, workers: Workers, block_token
     parts = workers.run(_sort_block, [(*corpus, *rows, pair_row, pair_count) for rows in blocks])
     words, pairs, tokens, cells, cell_row, cell_count = zip(*parts, strict=True)
     segment_word = np.concatenate(words)
-    segment_cells = np.cumsum(np.concatenate([[0], *cells]))
+    first_pair, first_token, first_cell = (np.cumsum(np.concatenate([[0], *each])) for each in (pairs, tokens, cells))
     word_start, word_segments = np.empty(counts.n_features + 1, np.int64), np.empty(len(segment_word), np.int64)
     index_columns(segment_word, word_start, word_segments)
-    return TokenLayout(
-        block_rows,
-        np.cumsum([0, *map(len, words)]),
-        segment_word,
-        np.cumsum(np.concatenate([[0], *pairs])),
-        np.cumsum(np.concatenate([[0], *tokens])),
-        segment_cells,
-        pair_row,
-        pair_count,
-        np.concatenate(cell_row),
-        np.concatenate(cell_count),
-        lengths,
-        row_start,
-        word_segments,
-        word_start,
-        np.bincount(segment_word, np.diff(segment_cells), counts.n_features).astype(np.int64),
-    )
+    word_cells = np.bincount(segment_word, np.diff(first_cell), counts.n_features).astype(np.int64)
+    of_blocks, of_segments = (block_rows, np.cumsum([0, *map(len, words)])), (segment_word, first_pair, first_token)
+    of_cells = first_cell, pair_row, pair_count, np.concatenate(cell_row), np.concatenate(cell_count)
+    return TokenLayout(*of_blocks, *of_segments, *of_cells, lengths, row_start, word_segments, word_start, word_cells)
 
 
 def _tokens_of_block(n_draws, n_features, n_entries, n_workers):

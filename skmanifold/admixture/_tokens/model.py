@@ -21,7 +21,7 @@ from .._lda.collapsed_kernels import _init_assignments
 from .compact_counts import TopicsOfPass, read_rounded, round_counts
 from .document_gibbs import Documents, all_documents, make_word_table, sample_documents
 from .esca_cell_kernels import _draw_uniform_cells, _sample_cells
-from .esca_kernels import _count_rows, _count_words, _draw_uniform_topics, _sample_block
+from .esca_kernels import _count_rows, _draw_uniform_topics, _sample_block, count_words
 from .layout import TokenLayout, make_layout
 from .log_topic_word import LogTopics, check_dense
 from .topic_counts import NO_SEEDS, Seeds, TopicCounts, add_counts, counts_from_dense, counts_of_ranges, scale_counts
@@ -69,12 +69,7 @@ class TokenModel:
     block_tokens: int | None = None  # about how many one task samples, if not by default; no result depends on it
 
     def __init__(
-        self,
-        counts: Counts,
-        doc_topic_prior: np.ndarray,
-        workers: Workers,
-        first_row: int = 0,
-        seeds: Seeds = NO_SEEDS,
+        self, counts: Counts, doc_topic_prior: np.ndarray, workers: Workers, first_row: int = 0, seeds: Seeds = NO_SEEDS
     ):
         self.counts = counts
         self.doc_topic_prior = doc_topic_prior
@@ -205,8 +200,14 @@ class TokenModel:
         )
 
     def _count_topics(self, latents) -> TopicCounts:
-        tasks = [(*words, self.layout, latents) for words in self._word_ranges]
-        return counts_of_ranges(self.workers.run(_count_words, tasks))
+        layout, token_topics, cell_topics = self.layout, latents.token_topics, latents.cell_topics
+        ranges = layout.word_start, layout.word_segments, layout.segment_tokens
+
+        def count(first_word, stop_word):
+            scratch = np.zeros(self.n_components, np.int32)
+            return count_words(first_word, stop_word, *ranges, token_topics, 1, (layout, cell_topics), scratch)
+
+        return counts_of_ranges(self.workers.run(count, self._word_ranges))
 
     # PartiallyCollapsedModel: each document separately, given drawn topics
 
@@ -222,16 +223,9 @@ class TokenModel:
     def sample_rows(self, position: LogTopics, latents: np.ndarray, key: np.uint64):
         """Redraw the topics of each document's tokens in turn."""
         table = make_word_table(*position, self.doc_topic_prior, self.workers)
-        sample = sample_documents(
-            self._documents,
-            table,
-            self.doc_topic_prior,
-            fold_in_each(key, self.first_row + np.arange(self.counts.n_rows)),
-            n_burn_in=0,
-            n_kept=1,
-            workers=self.workers,
-            token_topics=latents,
-        )
+        row_keys = fold_in_each(key, self.first_row + np.arange(self.counts.n_rows))
+        given = self._documents, table, self.doc_topic_prior, row_keys
+        sample = sample_documents(*given, n_burn_in=0, n_kept=1, workers=self.workers, token_topics=latents)
         return sample.token_topics, sample.counts, sample.log_likelihood
 
     @cached_property

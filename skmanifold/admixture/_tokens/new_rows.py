@@ -70,9 +70,7 @@ def draw_words(topics: TopicWord, totals: np.ndarray, key: np.uint64) -> sp.csr_
     uniforms = fold_in_each(key, np.arange(len(of_token))) * _TO_UNIT
     by_component = np.argsort(of_token, kind="stable")
     stops = np.cumsum(totals.sum(axis=0))
-    entries = topics.weights.astype(np.float64), topics.topics.astype(np.int32), topics.indptr
-    columns = sp.csr_array(entries, shape=(topics.n_features, topics.n_components)).tocsc()
-    of_base = np.cumsum(topics.base)
+    columns, of_base = topics.tocsr().tocsc(), np.cumsum(topics.base)
     words = np.empty(len(of_token), np.int32)
     for k, (start, stop) in enumerate(zip(np.append(0, stops), stops, strict=False)):
         tokens = by_component[start:stop]

@@ -105,12 +105,10 @@ class TopicCounts(NamedTuple):
 
     indptr: Annotated[np.ndarray, Pointer("n_features", "n_entries")]
     topics: Annotated[np.ndarray, index("n_entries", below="n_components", dtype="uint16")]
-    counts: Annotated[
-        np.ndarray, Array("int32 int64 float32 float64", "n_entries", low=0, high=MOST_COUNTED)
-    ]  # or int64 of passes, float32 of a mean, float64 of a stream or expectation
-    totals: Annotated[
-        np.ndarray, Array("int64 float64", "n_components", low=0, high=MOST_COUNTED)
-    ]  # or float64: the sums over words
+    # Integers of passes, float32 of a mean, float64 of a stream or expectation
+    counts: Annotated[np.ndarray, Array("int32 int64 float32 float64", "n_entries", low=0, high=MOST_COUNTED)]
+    # The sums over words
+    totals: Annotated[np.ndarray, Array("int64 float64", "n_components", low=0, high=MOST_COUNTED)]
 
     def _disagreement(self, sizes: Sizes) -> str | None:
         if repeats(self.indptr, self.topics, len(self.totals)):
@@ -323,10 +321,8 @@ class TopicPrior:
     @staticmethod
     def mix(position: TopicWord, proportions: np.ndarray) -> np.ndarray:
         """Sums of the topics' probabilities, weighted by `proportions`, (n_rows, K)."""
-        entries = position.weights, position.topics.astype(np.int32), position.indptr
-        weights = sp.csr_array(entries, shape=(position.n_features, position.n_components))
         smooth = np.multiply.outer((proportions * position.inverse).sum(axis=1), position.base)
-        return (weights @ proportions.T).T + smooth
+        return (position.tocsr(np.float32) @ proportions.T).T + smooth
 
 
 @njit(cache=True, nogil=True)
