@@ -211,7 +211,7 @@ class SpikedFamily(ColumnsFamily):
 
     def in_columns(self, found: list[np.ndarray]) -> np.ndarray:
         """Cells of new rows of each block."""
-        cells = dict(zip(self.names.tolist(), found, strict=True))
+        cells = self._by_name(found)
         return joined_cells(cells["numbers"], cells["spikes"], self.spikes)
 
     def _components(self, of_blocks: dict[str, dict[str, Any]]) -> np.ndarray:

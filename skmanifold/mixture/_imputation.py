@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..emissions._abilities import HasCells
 from ..emissions._cells import ExpectedCells
 from ..emissions._columns.layout import MOST_EXACT, OpenTable, open_table, ordered
-from ..emissions._columns.rows import chosen_columns, column_label
+from ..emissions._columns.rows import chosen_columns
 from ..models import IncompatibleError
 from ..random._keys import Purpose, fold_in_each, root_key, subkey
 from ..utils._parameters import offers
@@ -52,7 +52,7 @@ def filled(mixture: Any, X: Any, values: np.ndarray, fillings: Iterable[np.ndarr
             others |= has_texts != (read.categories is not None and read.categories.dtype.kind == "O")
             if (large and read.categories is None) or (others and not holes.all()):
                 raise ValueError(
-                    f"Column {column_label(table.names, place)} of X has cells of another type than in fit, so that "
+                    f"Column {table.label(place)} of X has cells of another type than in fit, so that "
                     "its missing cells cannot be filled: convert the column to the type of fit."
                 )
             out = _FILL[table.library](out, place, holes, cells, has_texts)

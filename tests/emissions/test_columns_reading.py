@@ -379,3 +379,9 @@ def test_draws_of_whole_numbers_do_not_wrap():
     assert drawn[0]["n"].dtype == float
     small = fit(pd.DataFrame({"n": np.array([127, 126, 125] * 8, dtype=np.int8)})).sample(100, random_state=0)[0]["n"]
     assert 120 < small.min() < small.max() < 135
+
+
+def test_errors_name_columns_of_arrays_by_plain_indices():
+    emission = Columns([("a", Gaussian(), [0, 1])])
+    with pytest.raises(ValueError, match=r"^Column 1 of X contains infinity"):
+        ExponentialFamilyMixture(1, emission=emission).fit(np.array([[0.0, np.inf], [1.0, 2.0]]))

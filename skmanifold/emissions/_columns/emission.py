@@ -25,7 +25,7 @@ from .._rounding import cell_width
 from .._spikes import Spikes, spikes_of
 from .family import ColumnsFamily
 from .layout import BlockReader, Column, ColumnLayout, OpenTable, as_categories, numbers_of, open_table, ordered
-from .rows import ColumnRows, chosen_columns, column_label, divided, named_errors
+from .rows import ColumnRows, chosen_columns, divided, named_errors
 
 
 class Columns(WeighableEmission, BaseComposition):
@@ -267,7 +267,7 @@ class Columns(WeighableEmission, BaseComposition):
                 read = table.read(column)
                 kinds[column] = "float" if read.kind == "category" else read.kind  # of numbers
                 if emission.has_codes:
-                    label = column_label(table.names, column)
+                    label = table.label(column)
                     read = as_categories(read, label)
                     if read.categories is None or not len(read.categories):
                         raise ValueError(
@@ -289,7 +289,7 @@ class Columns(WeighableEmission, BaseComposition):
         rows = []
         for (name, emission), place, reader in zip(self._named_emissions, layout.places, layout.readers, strict=True):
             X = np.empty((table.n_rows, len(place)))
-            labels = [column_label(table.names, order[column]) for column in place]
+            labels = [table.label(order[column]) for column in place]
             for i, column in enumerate(place):
                 read = table.read(order[column])
                 if emission.has_codes:

@@ -42,9 +42,13 @@ class OpenTable(NamedTuple):
     n_rows: int
     n_columns: int
 
+    def label(self, column: int) -> str:
+        """The name of a column for messages, or its index if X has no names."""
+        return repr(int(column) if self.names is None else self.names[column])
+
     def read(self, column: int) -> Column:
         """Read a column; ValueError for dates, nested cells, several types, and what cannot be read without loss."""
-        name = repr(column if self.names is None else self.names[column])
+        name = self.label(column)
         try:
             return self._read(column, name)
         except Exception as error:  # also what methods of the user's objects raise

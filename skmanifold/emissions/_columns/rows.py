@@ -31,25 +31,20 @@ def divided(blocks: list[tuple[str, Any, Any]], columns: OpenTable) -> tuple[np.
             raise ValueError(f"The block {block!r} of Columns has no columns: remove it, or correct its selector.")
         for column in chosen:
             if column in owner:
-                name, other = column_label(columns.names, column), owner[column]
+                name, other = columns.label(column), owner[column]
                 where = f"twice in the block {block!r}" if other == block else f"in the blocks {other!r} and {block!r}"
                 raise ValueError(f"Column {name} of X is {where} of Columns: remove it from one place.")
             owner[column] = block
         places.append(np.sort(chosen))
     rest = [column for column in range(columns.n_columns) if column not in owner]
     if rest:
-        labels = ", ".join(column_label(columns.names, column) for column in rest[:5])
+        labels = ", ".join(columns.label(column) for column in rest[:5])
         more = f" and {len(rest) - 5} others" if len(rest) > 5 else ""
         raise ValueError(
             f"No block of Columns has the column{'s' if len(rest) > 1 else ''} {labels}{more} of X: add a block, or "
             "remove columns from X."
         )
     return tuple(places)
-
-
-def column_label(names: list | None, column: int) -> str:
-    """The name of a column for messages, or its index if X has no names."""
-    return repr(int(column) if names is None else names[column])
 
 
 def chosen_columns(whose: str, selector: Any, columns: OpenTable) -> np.ndarray:
