@@ -14,7 +14,7 @@ from ...emissions import BaseEmission
 from ...emissions._abilities import HasShares, HasSumsOfClusters, LearnsPrior
 from ...emissions._estimator import sort_hyperparameters
 from ...emissions._family import rows_for
-from ...emissions._protocols import HasWeightedSeeds, RowFamily, WeightedRowEmission
+from ...emissions._protocols import HasSeeds, HasWeightedSeeds, RowFamily, WeightedRowEmission
 from ...emissions._seeds import SUBSET, sums_of_labels
 from ...emissions._statistics import occupied
 from ...inference._chains import Chain
