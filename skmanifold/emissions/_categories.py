@@ -380,10 +380,8 @@ class CategoryFamily(LinearFamily):
         """Move rows to their new labels; each task sums the changes of its rows, which are integers."""
         capacity = len(statistics.sizes)
         tasks = split_range(len(rows), max(_ROWS_MOVED, -(-len(rows) // workers.n_workers)))
-        first, later = statistics, [self.no_statistics(capacity) for _ in tasks[1:]]
-        changes = [first, *later]
-        shared = 0, capacity, labels
-        parts = zip(tasks, changes, strict=True)
+        later = [self.no_statistics(capacity) for _ in tasks[1:]]
+        shared, parts = (0, capacity, labels), zip(tasks, [statistics, *later], strict=True)
         workers.run(move_rows, [(self.data, rows[a:b], new_labels[a:b], *shared, change) for (a, b), change in parts])
         for change in later:
             statistics.sizes[:] += change.sizes

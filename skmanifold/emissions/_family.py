@@ -347,11 +347,8 @@ class CompiledFamily(Family):
 
     def _sum(self, kernel, rows, first, stop, first_block, memberships) -> BlockSums:
         data, kind = self.prepare(rows), type(self.no_statistics(0))
-
-        def add(start, end, of_block, *arrays):
-            kernel(data, start, end, of_block, kind(*arrays))
-
-        return self._sum_each_block(first, stop, first_block, memberships, add)
+        of_rows = first, stop, first_block, memberships
+        return self._sum_each_block(*of_rows, lambda a, b, own, *arrays: kernel(data, a, b, own, kind(*arrays)))
 
     def seed_weighted_labels(self, rows: Any, key: np.uint64, row_weights: np.ndarray | None) -> np.ndarray:
         """Initial labels by k-means, with features scaled to equal ranges."""

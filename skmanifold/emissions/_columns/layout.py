@@ -267,9 +267,8 @@ class BlockReader(BaseEstimator):
 
 
 def _categories(value: Any, where: str, sizes: Sizes) -> None:
-    if type(value) is not np.ndarray or value.ndim != 1 or value.dtype.kind not in "OUbiuf":
-        refuse(where, "is not an array of categories")
-    if value.dtype.kind == "O" and not all(type(category) is str for category in value):
+    is_array = type(value) is np.ndarray and value.ndim == 1 and value.dtype.kind in "OUbiuf"
+    if not is_array or (value.dtype.kind == "O" and not all(type(category) is str for category in value)):
         refuse(where, "is not an array of categories")
     if len(np.unique(value)) != len(value) or (value.dtype.kind == "f" and not np.isfinite(value).all()):
         refuse(where, "has a category twice, or one that is not finite")
@@ -292,9 +291,8 @@ class ColumnLayout(NamedTuple):
         columns = np.sort(np.concatenate(self.places))
         if len(self.categories) != n_columns or not np.array_equal(columns, np.arange(n_columns)):
             return "has columns in no block, or in two"
-        if [reader.n_features_in_ for reader in self.readers] != [len(place) for place in self.places]:
-            return "has blocks with other numbers of columns"
-        return None
+        same = [reader.n_features_in_ for reader in self.readers] == [len(place) for place in self.places]
+        return None if same else "has blocks with other numbers of columns"
 
     def codes(self, column: int, read: Column, label: str, ignore_unknown: bool) -> np.ndarray:
         """Codes of a column's cells in the fitted categories, (n_rows,) float64, NaN if missing.
