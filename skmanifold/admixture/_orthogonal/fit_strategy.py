@@ -286,7 +286,8 @@ def _set_up(
         concentration = initial_document_concentration(given, clusters)
         setup = unit_setup(rows, n_components, alpha, concentration, is_learned, scaled)
         if scaled:
-            setup = setup.tuned(clusters, estimator, key, estimator.batch_size, kind=OrthogonalModel)
+            with Workers(estimator.n_jobs) as workers:
+                setup = setup.tuned(OrthogonalModel(setup, workers), clusters, key, estimator.batch_size)
         return setup, None
     log_prior = _log_prior_of_number(estimator, sampler, rows)
     if has_topic_concentrations(given):
