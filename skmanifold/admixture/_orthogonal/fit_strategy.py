@@ -81,7 +81,10 @@ def best_start(
     def improve(number: int) -> None:
         """Run with this number and keep the better of this and an earlier run."""
         of_run = subkey(subkey(key, number), int(number in found))
-        start = _run(rows, alpha, concentration, number, n_draws, of_run, workers)
+        clusters = initialize_topics(rows, number, subkey(of_run, Purpose.START))
+        kappa = clusters.concentration if concentration is None else concentration
+        setup = unit_setup(rows, number, alpha, kappa, concentration is None)
+        start = _run(setup, clusters.topics, n_draws, of_run, workers)
         start = start._replace(log_evidence=start.log_evidence + float(log_prior[number]))
         found[number] = max(start, found.get(number, start), key=lambda run: run.log_evidence)
 
@@ -121,23 +124,11 @@ def _between(best: int, tried: list[int]) -> list[int]:
     return [(best + other) // 2 for other in neighbours if abs(best - other) > 1]
 
 
-def _run(
-    rows: AnyDirections,
-    alpha: float,
-    concentration: float | None,
-    n_components: int,
-    n_draws: int,
-    key: np.uint64,
-    workers: Workers,
-) -> FrameStart:
-    """Run some passes from the centres of clusters with this number of topics."""
-    is_learned = concentration is None
-    clusters = initialize_topics(rows, n_components, subkey(key, Purpose.START))
-    kappa = clusters.concentration if concentration is None else concentration
-    setup = unit_setup(rows, n_components, alpha, kappa, is_learned)
+def _run(setup: Setup, topics: np.ndarray, n_draws: int, key: np.uint64, workers: Workers) -> FrameStart:
+    """Run some passes from the orthonormal topics nearest to these."""
     model: Any = OrthogonalModel(setup, workers)
     passes = _FrameModes(ColumnGibbs(), n_draws, _N_PASSES)
-    state = passes.begin(model, key, nearest_frame(clusters.topics))
+    state = passes.begin(model, key, nearest_frame(topics))
     total = np.zeros_like(state.statistics.topics)
     for i in range(_N_PASSES):
         state = passes.step(model, state)
@@ -295,7 +286,8 @@ def _set_up(
         concentration = initial_document_concentration(given, clusters)
         setup = unit_setup(rows, n_components, alpha, concentration, is_learned, scaled)
         if scaled:
-            setup = setup.tuned(clusters, estimator, key, estimator.batch_size, kind=OrthogonalModel)
+            with Workers(estimator.n_jobs) as workers:
+                setup = setup.tuned(OrthogonalModel(setup, workers), clusters, key, estimator.batch_size)
         return setup, None
     log_prior = _log_prior_of_number(estimator, sampler, rows)
     if has_topic_concentrations(given):

@@ -79,14 +79,8 @@ def prepare_page(
     proportions = np.asarray(proportions_of_rows(), np.float64)[has_tokens] * shares
     proportions /= proportions.sum(axis=1, keepdims=True)
     defaults = {"mds": principal_coordinates, "n_jobs": 1, "sort_topics": False}
-    prepared = pyLDAvis.prepare(
-        topics / shares[:, np.newaxis],
-        proportions,
-        lengths[has_tokens],
-        words.tolist(),
-        frequency,
-        **{**defaults, **options},
-    )
+    shown_topics, counted = topics / shares[:, np.newaxis], (lengths[has_tokens], words.tolist(), frequency)
+    prepared = pyLDAvis.prepare(shown_topics, proportions, *counted, **{**defaults, **options})
     return PreparedData(*prepared)
 
 

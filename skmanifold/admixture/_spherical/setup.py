@@ -36,20 +36,10 @@ class Setup(NamedTuple):
         """A copy without the documents."""
         return self._replace(rows=None)
 
-    def tuned(
-        self,
-        start: InitialTopics,
-        estimator: Any,
-        key: np.uint64,
-        batch_size: int | None,
-        total: int | None = None,
-        kind: type[SphericalModel] = SphericalModel,
-    ) -> Setup:
-        """The setup with initial noise and radii for minibatches of this size (None: all rows)."""
-        with Workers(estimator.n_jobs) as workers:
-            model = kind(self, workers, total)
-            topics, of_metric = model.nearest(start.topics), subkey(key, Purpose.METRIC)
-            model = initially_tuned(model, topics, of_metric, self.scaled, batch_size)
+    def tuned(self, model: SphericalModel, start: InitialTopics, key: np.uint64, batch_size: int | None) -> Setup:
+        """The setup of a model with initial noise and radii for minibatches of this size (None: all rows)."""
+        topics, of_metric = model.nearest(start.topics), subkey(key, Purpose.METRIC)
+        model = initially_tuned(model, topics, of_metric, self.scaled, batch_size)
         return self._replace(radii=model.radii, noise=model.noise)
 
 
@@ -87,7 +77,8 @@ def set_up(
 ) -> Setup:
     """Check the parameters and compute the initial noise and radii for minibatches of this size (None: all rows)."""
     setup, start = without_metric(estimator, rows, key)
-    return setup.tuned(start, estimator, key, batch_size, total_samples)
+    with Workers(estimator.n_jobs) as workers:
+        return setup.tuned(SphericalModel(setup, workers, total_samples), start, key, batch_size)
 
 
 def prior_of_proportions(estimator: Any, n_components: int) -> np.ndarray:

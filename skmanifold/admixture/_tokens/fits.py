@@ -212,13 +212,8 @@ class ShardedTokenFit(TokenFit):
         """Open the shards, and set the prior by the sums of rows and columns."""
         key, whom = subkey(self.run.key, Purpose.ROUNDING), type(self.admixture).__name__
         reads = self.counts is None and type(self.emission).read_tokens is not BaseEmission.read_tokens
-        builder = SummedTokenShards(
-            lambda summary: self._bind(summary.as_one_row(), summary.row_sums),
-            model.doc_topic_prior,
-            key,
-            whom,
-            self.emission if reads else None,
-        )
+        given = model.doc_topic_prior, key, whom, self.emission if reads else None
+        builder = SummedTokenShards(lambda summary: self._bind(summary.as_one_row(), summary.row_sums), *given)
         return open_token_shards(self.X, self.counts, builder, workers)
 
     def _bind(self, rows: Counts, row_sums: np.ndarray | None = None) -> Any:

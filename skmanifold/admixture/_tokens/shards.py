@@ -87,19 +87,15 @@ class StreamedTokens:
     in temporary files between passes, in the folder of ``tempfile`` or that of the cluster's worker.
     """
 
+    piece_tokens: int | None = None  # if not by default
+
     def __init__(
-        self,
-        rows: list[CorpusRange],
-        make: Callable[..., StorableTokens],
-        workers: Workers,
-        first_row: int = 0,
-        piece_tokens: int | None = None,
+        self, rows: list[CorpusRange], make: Callable[..., StorableTokens], workers: Workers, first_row: int = 0
     ):
         self.rows = rows
         self.make = make
         self.workers = workers
         self.first_row = first_row
-        self.piece_tokens = piece_tokens
 
     @cached_property
     def _pieces(self) -> list[tuple[int, CorpusRange]]:

@@ -65,6 +65,12 @@ def in_memory(rows=X):
     return StorableTokens(whole_counts(canonical_csr(rows), KEY), ALPHA, Workers(1))
 
 
+def streamed_tokens(ranges, workers, piece_tokens):
+    model = StreamedTokens(ranges, MAKE, workers)
+    model.piece_tokens = piece_tokens
+    return model
+
+
 @pytest.mark.covering
 @pytest.mark.parametrize("piece_tokens", [1, 60, 700, 10**9])
 @pytest.mark.parametrize("n_threads", [1, 2])
@@ -72,7 +78,7 @@ def in_memory(rows=X):
 def test_size_of_pieces_changes_no_byte(piece_tokens, n_threads, method, corpus):
     with Workers(n_threads) as workers:
         ranges = [CorpusRange(corpus, 0, 33), CorpusRange(corpus, 33, 80)]
-        streamed = StreamedTokens(ranges, MAKE, workers, piece_tokens=piece_tokens)
+        streamed = streamed_tokens(ranges, workers, piece_tokens)
         latents, told = passes(streamed, 3, method)
         in_core = in_memory()
         latents_here, told_here = passes(in_core, 3, method)
@@ -102,7 +108,7 @@ def test_one_piece_is_in_memory_at_a_time(tmp_path):
     head = LDAModel(whole_counts(canonical_csr(many[:0]), KEY), ALPHA, TopicPrior(0.1, K, 300), Workers(1))
 
     def most(piece_tokens):
-        model = StreamedTokens([CorpusRange(corpus, 0, 6000)], MAKE, Workers(1), piece_tokens=piece_tokens)
+        model = streamed_tokens([CorpusRange(corpus, 0, 6000)], Workers(1), piece_tokens)
         latents, statistics = model.init_latents(KEY)
         gc.collect()
         tracemalloc.start()
@@ -121,7 +127,7 @@ def test_pieces_are_read_one_after_the_other(corpus, monkeypatch):
     read = []
     counts = Corpus.counts
     monkeypatch.setattr(Corpus, "counts", lambda self, *piece: read.append(piece) or counts(self, *piece))
-    model = StreamedTokens([CorpusRange(corpus, 5, 80)], MAKE, Workers(1), piece_tokens=300)
+    model = streamed_tokens([CorpusRange(corpus, 5, 80)], Workers(1), 300)
     passes(model, 2)
     one_pass = read[: len(read) // 3]
     assert read == one_pass * 3
