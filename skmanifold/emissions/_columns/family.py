@@ -300,6 +300,7 @@ class ColumnsFamily(Family):
     spread_in_cells = _each(Family.spread_in_cells, join_statistics)
     exact = _each(Family.exact, "_bound_again")
     new_rows = _each(Family.new_rows, "in_columns")
+    rows_of_batch = _each(Family.rows_of_batch, max)
     draw_bytes = _each(Family.draw_bytes, sum)
     cell_attributes = _each(Family.cell_attributes, "_by_name")
     drawn_attributes = _each(Family.drawn_attributes, "_by_name")
@@ -424,7 +425,3 @@ class ColumnsFamily(Family):
     def expected(self, statistics: Any, shares: np.ndarray | None = None) -> dict[str, Any]:
         """Posterior means of each column of X, (K, 1) for numbers and (K, n_categories) for categories."""
         return averaged({"components_": self._components(self.expected_of_blocks(statistics))}, shares)
-
-    def rows_of_batch(self) -> int:
-        """So many rows that drawing their labels takes about four times as long as drawing the components."""
-        return max(block.rows_of_batch() for block in self.blocks)
