@@ -197,10 +197,9 @@ def read_counts(
     ValueError
         If X has negative or infinite values, or NaN that is not allowed.
     """
-    finite = "allow-nan" if missing else True
     refuse_texts(estimator, X)
     with explained_refusals(emission, X):
-        options = {"accept_sparse": "csr", "dtype": COUNT_TYPES, "ensure_all_finite": finite}
+        options = {"accept_sparse": "csr", "dtype": COUNT_TYPES, "ensure_all_finite": "allow-nan" if missing else True}
         valid = validate_data(estimator, X, reset=reset, **options)
     csr = canonical_csr(_with_columns_for_missing(sp.csr_array(valid)) if missing else valid)
     check_signs(csr, estimator)

@@ -31,12 +31,9 @@ class ColumnParameters(NamedTuple):
     blocks: tuple[Any, ...]
 
 
-def _same(family: ColumnsFamily, value: Any) -> Iterable[Any]:
-    return repeat(value, len(family.blocks))
-
-
 def _of_blocks(family: ColumnsFamily, value: Any) -> Iterable[Any]:
-    return value.blocks if isinstance(value, (ColumnRows, ColumnParameters)) else _same(family, value)
+    """Rows or parameters of each block; any other value is the same for all blocks."""
+    return value.blocks if isinstance(value, (ColumnRows, ColumnParameters)) else repeat(value, len(family.blocks))
 
 
 def _subkeys(family: ColumnsFamily, key: np.uint64) -> Iterable[Any]:
@@ -58,13 +55,8 @@ def _statistics_of_blocks(family: ColumnsFamily, statistics: Any) -> Iterable[An
     return [(sizes, *islice(others, len(block.shapes()) - 1)) for block in family.blocks]
 
 
-_PARTS = {  # what each block receives of an argument with this name
-    "rows": _of_blocks,
-    "parameters": _of_blocks,
-    "key": _subkeys,
-    "components": _apart,
-    "statistics": _statistics_of_blocks,
-}
+# What each block receives of an argument with this name; of the others `_of_blocks`
+_PARTS = {"key": _subkeys, "components": _apart, "statistics": _statistics_of_blocks}
 
 
 class _each:
@@ -82,7 +74,7 @@ class _each:
         needs: str | None = None,
     ) -> None:
         self._name, self._join, self._call = needs or method.__name__, join, call
-        self._parts = [_PARTS.get(name, _same) for name in [*signature(method).parameters][1:]]
+        self._parts = [_PARTS.get(name, _of_blocks) for name in [*signature(method).parameters][1:]]
         update_wrapper(self, method)
 
     def __get__(self, family: Any, owner: type) -> Any:
@@ -300,6 +292,7 @@ class ColumnsFamily(Family):
     spread_in_cells = _each(Family.spread_in_cells, join_statistics)
     exact = _each(Family.exact, "_bound_again")
     new_rows = _each(Family.new_rows, "in_columns")
+    rows_of_batch = _each(Family.rows_of_batch, max)
     draw_bytes = _each(Family.draw_bytes, sum)
     cell_attributes = _each(Family.cell_attributes, "_by_name")
     drawn_attributes = _each(Family.drawn_attributes, "_by_name")
@@ -424,7 +417,3 @@ class ColumnsFamily(Family):
     def expected(self, statistics: Any, shares: np.ndarray | None = None) -> dict[str, Any]:
         """Posterior means of each column of X, (K, 1) for numbers and (K, n_categories) for categories."""
         return averaged({"components_": self._components(self.expected_of_blocks(statistics))}, shares)
-
-    def rows_of_batch(self) -> int:
-        """So many rows that drawing their labels takes about four times as long as drawing the components."""
-        return max(block.rows_of_batch() for block in self.blocks)
