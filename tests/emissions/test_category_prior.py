@@ -182,3 +182,10 @@ def test_unknown_parameters_that_are_refused():
         DPMixture(Categorical([0.5, 0.1])).fit(separated())
     with pytest.raises(ValueError, match="min_categories"):
         DPMixture(Categorical(None)).sample_prior(5, 2)
+
+
+def test_numbers_of_categories_may_be_an_array_in_columns():
+    X = np.array([[0, 1], [1, 0], [0, 2]])
+    given = [Columns([("codes", Categorical(min_categories=least), [0, 1])]) for least in ([2, 4], np.array([2, 4]))]
+    first, second = (ExponentialFamilyMixture(1, emission=each, random_state=0).fit(X) for each in given)
+    np.testing.assert_array_equal(first.score_samples(X), second.score_samples(X))

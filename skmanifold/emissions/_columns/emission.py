@@ -262,7 +262,8 @@ class Columns(WeighableEmission, BaseComposition):
         kinds = ["float"] * table.n_columns
         categories: list[Any] = [np.zeros(0)] * table.n_columns
         for (name, emission, _), place in zip(self.blocks, places, strict=True):
-            least = np.broadcast_to(getattr(emission, "min_categories", None) or 1, len(place))
+            wanted = getattr(emission, "min_categories", None)
+            least = np.broadcast_to(1 if wanted is None else wanted, len(place))
             for column, n_categories in zip(place, least, strict=True):
                 read = table.read(column)
                 kinds[column] = "float" if read.kind == "category" else read.kind  # of numbers
