@@ -16,7 +16,7 @@ from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler, ViewSlice
 from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED, check_concentration_prior
 from ...utils._parameters import offers
-from ...utils._sklearn import HasMethods, Interval, StrOptions
+from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
 from .._dirichlet_process.starts import searched_rows
 from .._memberships import read_labels
@@ -156,11 +156,9 @@ class CrossCat(ComparesColumnsAndRows, DrawsViewsFromPrior, DensityMixin, BaseSa
     _blocks = ("sampler", "emission")
     _single_threaded = "all"
     _parameter_constraints: dict = {  # noqa: RUF012
-        "emission": [StrOptions({"auto"}), HasMethods(["get_params", "set_params"])],
         "view_concentration": [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, closed="both")],
         "view_concentration_prior": ["array-like"],
         "concentration": [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, closed="both")],
-        "concentration_prior": ["array-like"],
         "init": [StrOptions({"auto"}), "array-like"],
         "clusters": [StrOptions({"merged", "components"})],
         "hyperparameters": [StrOptions({"draw", "learn"})],
