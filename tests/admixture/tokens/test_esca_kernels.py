@@ -6,8 +6,8 @@ import scipy.sparse as sp
 
 from skmanifold.admixture._tokens import layout as layout_module
 from skmanifold.admixture._tokens import model as model_module
-from skmanifold.admixture._tokens.esca_kernels import _first_above
 from skmanifold.numerics.simd import LANES
+from skmanifold.random._discrete_variates import first_above
 from skmanifold.random._keys import random_bits, subkey, uniform
 from skmanifold.topics.topic_word import topic_word_from_array
 from skmanifold.utils._threads import Workers
@@ -324,4 +324,4 @@ def test_search_finds_the_first_sum_above(n):
         sums = np.cumsum(rng.exponential(size=n) * (rng.random(n) < 0.7))
         for value in [-1.0, 0.0, *sums, *(rng.random(10) * sums[-1]), sums[-1] + 1]:
             expected = min(int(np.searchsorted(sums, value, side="right")), n - 1)
-            assert _first_above(np.append(sums, -np.ones(5)), n, value) == expected
+            assert first_above(np.append(sums, -np.ones(5)), n, value) == expected
