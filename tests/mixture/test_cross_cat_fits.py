@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skmanifold import CrossCat, DPMixture, HeldOutMonitor, ProgressBar, load
 from skmanifold.emissions import Bernoulli, Categorical, Columns, Gaussian, NegativeBinomial, Poisson, Spikes
+from skmanifold.mixture._views.starts import dependent_columns
 from skmanifold.models import IncompatibleError
 from skmanifold.samplers import Slice, ViewSlice
 
@@ -318,3 +319,13 @@ def test_concentrations_may_be_given():
     assert all(view.rows.concentration == 0.5 for draw in model._draws for view in draw.views)
     minibatches = CrossCat(batch_size=40, **SHORT).fit(X)
     assert np.isfinite(minibatches.score(X))
+
+
+def test_chains_begin_with_columns_that_depend_on_each_other():
+    rng, n_wrong = np.random.default_rng(0), 0
+    for key in range(100):
+        pairs = rng.normal(size=(150, 1, 2)) + 0.3 * rng.normal(size=(150, 2, 2))
+        labels = dependent_columns(np.hstack([rng.normal(size=(150, 3)), pairs.reshape(150, 4)]), np.uint64(key))
+        n_wrong += not np.array_equal(np.unique(labels, return_inverse=True)[1], [2, 2, 2, 0, 1, 0, 1])
+    assert n_wrong <= 15  # of a significance of 0.05
+    assert dependent_columns(rng.normal(size=(90, 4)), np.uint64(1)).tolist() == [0] * 4

@@ -18,7 +18,7 @@ from .proposals import Launch
 
 _N_SEEDS, _EFFORT = 8, StartEffort(fewer_seeds=(1,), n_rounds=2)  # to find clusters of a column by itself
 _MOST_ROWS = 5000  # in which dependences of columns are sought
-_MOST_LEVELS = 5  # of a column
+_MOST_LEVELS, _ROWS_OF_CELL = 5, 5  # of a column, and rows for each pair of ranges, which a test needs
 _LEAST_LOG = -300.0  # log of a p-value
 _SIGNIFICANCE = 0.05  # of all pairs together
 
@@ -70,8 +70,9 @@ def dependent_columns(cells: np.ndarray, key: np.uint64) -> np.ndarray:
     n_chosen = min(max(2, n_rows // 2), n_rows, _MOST_ROWS)
     X = cells[some_rows(key, Purpose.SUBSAMPLE, n_rows, n_chosen)]
     indicators, columns = [], []
+    n_ranges = int(np.clip(np.sqrt(n_chosen / _ROWS_OF_CELL), 2, _MOST_LEVELS))
     for j, column in enumerate(X.T):
-        codes, n = _levels(column)
+        codes, n = _levels(column, n_ranges)
         indicators.append((codes[:, np.newaxis] == np.arange(n)).astype(float))
         columns += [j] * n
     Z, starts = np.hstack(indicators), np.flatnonzero(np.diff(columns, prepend=-1))
@@ -98,17 +99,17 @@ def dependent_columns(cells: np.ndarray, key: np.uint64) -> np.ndarray:
     sizes = np.bincount(compact)
     # Columns without a partner begin together
     alone = sizes[compact] == 1
-    compact[alone] = compact[alone].min(initial=0)
+    compact[alone] = len(sizes)
     return np.unique(compact, return_inverse=True)[1]
 
 
-def _levels(column: np.ndarray) -> tuple[np.ndarray, int]:
+def _levels(column: np.ndarray, n_ranges: int) -> tuple[np.ndarray, int]:
     """Ranges of a column with about equally many rows, or its values if they are few; -1 where missing."""
     seen = ~np.isnan(column)
     values = np.unique(column[seen])
     if len(values) <= _MOST_LEVELS:
         codes = np.searchsorted(values, np.where(seen, column, np.inf))
         return np.where(seen, codes, -1), max(1, len(values))
-    ends = np.unique(np.quantile(column[seen], np.linspace(0.0, 1.0, _MOST_LEVELS + 1)[1:-1]))
+    ends = np.unique(np.quantile(column[seen], np.linspace(0.0, 1.0, n_ranges + 1)[1:-1]))
     codes = np.searchsorted(ends, np.where(seen, column, 0.0))
     return np.where(seen, codes, -1), len(ends) + 1
