@@ -23,7 +23,7 @@ from .moves import move_columns, split_or_merge
 from .proposals import ConcentrationPrior, Launch, compacted
 
 _FEW_ROWS, _MOST_BATCHES = 10_000, 20  # rows that are one minibatch; minibatches of more rows
-_MOST_VIEWS = 10  # whose rows are drawn in a pass, on average
+_MOST_VIEWS = 7  # whose rows are drawn in a pass, on average
 
 
 class View(NamedTuple):
@@ -170,9 +170,12 @@ class ViewModel:
     def draw_rows(
         self, numbers: ColumnNumbers, views: Sequence[View], sampler: Any, key: np.uint64
     ) -> tuple[ColumnNumbers, list[View]]:
-        """Numbers of columns and views after a pass of a sampler over the rows of each view."""
-        share, after = min(1.0, _MOST_VIEWS / len(views)), []
-        for view in views:
+        """Numbers of columns and views after a pass of a sampler over the rows of some views, if there are many.
+
+        They are chosen at random, more often those with many columns, whose partitions matter for more cells.
+        """
+        weights, after = np.sqrt([len(view.columns) for view in views]), []
+        for view, share in zip(views, _MOST_VIEWS * weights / weights.sum(), strict=True):
             own = subkey(key, Purpose.SWEEP, int(view.columns[0]))
             if uniform(own, 0) < share:
                 view = self._with_rows_drawn(view, sampler, own)

@@ -29,7 +29,7 @@ from .proposals import (
 if TYPE_CHECKING:
     from .model import ColumnNumbers, View, ViewModel
 
-_MOST_TRIED = 0.2  # share of the columns for which new views are proposed in a pass
+_MOST_TRIED = 0.1  # share of the columns for which new views are proposed in a pass
 _ROWS_SCANNED = 2000  # of more rows proposals are rare: a scan takes longer than a pass over the rows
 
 
@@ -49,7 +49,7 @@ def move_columns(
     """
     family, n_columns = model.given(numbers), model.n_columns
     partitions = [(compacted(view.labels), view.concentration) for view in views]
-    tables = [log_marginals(family, labels) for labels, _ in partitions]
+    table = np.array([log_marginals(family, labels) for labels, _ in partitions])
     where = labels_of_columns(views)
     sizes = np.bincount(where, minlength=len(views))
     share = min(_MOST_TRIED, _ROWS_SCANNED / model.n_rows) if n_candidates else 0.0
@@ -62,7 +62,7 @@ def move_columns(
             continue
         sizes[own] -= 1
         present = np.flatnonzero(sizes)
-        log_weights = [math.log(sizes[v]) + tables[v][j] for v in present]
+        log_weights = np.log(sizes[present]) + table[present, j]
         candidates: list[Proposal] = []
         if is_tried:
             of_column = family.of_columns(np.array([j]))
@@ -70,28 +70,27 @@ def move_columns(
                 if c == 0 and is_alone:
                     labels, of_rows = partitions[own]
                     log_q = log_proposal(of_column, model.launches[j], model.prior, labels, of_rows)
-                    proposal, log_density = Proposal(labels, of_rows, log_q), tables[own][j]
+                    proposal, log_density = Proposal(labels, of_rows, log_q), table[own, j]
                 else:
                     drawn = subkey(own_key, Purpose.PROPOSAL, c)
                     proposal = propose_partition(of_column, model.launches[j], model.prior, drawn)
                     log_density = log_marginals(of_column, proposal.labels)[0]
                 log_prior = log_view_prior(proposal.labels, proposal.concentration, model.prior)
                 log_new = math.log(concentration / n_candidates) + log_prior + log_density - proposal.log_density
-                log_weights.append(log_new)
+                log_weights = np.append(log_weights, log_new)
                 candidates.append(proposal)
-        chosen = _drawn(np.array(log_weights), uniform(own_key, 1))
+        chosen = _drawn(log_weights, uniform(own_key, 1))
         if chosen < len(present):
             new = int(present[chosen])
         elif is_alone and chosen == len(present):
             new = int(own)
         else:
             proposal = candidates[chosen - len(present)]
-            new = int(own) if is_alone else len(tables)
+            new = int(own) if is_alone else len(table)
             if not is_alone:
-                tables.append(tables[own])
+                table, sizes = np.vstack((table, table[own])), np.append(sizes, 0)
                 partitions.append(partitions[own])
-                sizes = np.append(sizes, 0)
-            tables[new], partitions[new] = log_marginals(family, proposal.labels), proposal[:2]
+            table[new], partitions[new] = log_marginals(family, proposal.labels), proposal[:2]
             changed.add(new)
         sizes[new] += 1
         where[j] = new
