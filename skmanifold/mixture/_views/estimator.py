@@ -67,8 +67,8 @@ class CrossCat(ComparesColumnsAndRows, DrawsViewsFromPrior, DensityMixin, BaseSa
         :meth:`DPMixture.merge_components <skmanifold.DPMixture.merge_components>`, or components. It may be set after
         the fit.
     max_iter : int, default=200
-        Number of passes, including burn-in. A pass draws the view of each column, and the rows of at most seven views on
-        average, more often of those with many columns.
+        Number of passes, including burn-in. A pass draws the view of each column, and the rows of at most seven views
+        on average, more often of those with many columns.
     batch_size : int, "auto" or None, default="auto"
         Rows of a minibatch in a view, after which components and weights are redrawn. "auto" is all rows of at most
         10,000, and otherwise as for :class:`~skmanifold.DPMixture`.
