@@ -265,12 +265,12 @@ WRONG = {  # moves, whether concentrations are drawn, steps, and what is replace
     "no sizes of views": (
         column_moves(1),
         False,
-        {"math": Altered(math, log=lambda x: 0.0 if isinstance(x, np.integer) else math.log(x))},
+        {"np": Altered(np, log=lambda sizes: np.zeros(len(sizes)))},
     ),
     "candidates not counted": (
         column_moves(3),
         False,
-        {"math": Altered(math, log=lambda x: math.log(x if isinstance(x, np.integer) else 3.0 * x))},
+        {"math": Altered(math, log=lambda x: math.log(3.0 * x))},
     ),
     "the view of a column alone is no candidate": (column_moves(1), False, {"log_proposal": lambda *_: np.inf}),
     "launch of a column from its view": (launches_of_current_views(column_moves(1)), False, {}),
