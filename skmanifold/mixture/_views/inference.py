@@ -316,4 +316,5 @@ def _rhat(drawn: np.ndarray) -> float:
         return np.nan
     if not drawn.std(axis=1).any():
         return np.inf if np.ptp(drawn) else 1.0
-    return float(Draws(drawn).rhat())
+    with np.errstate(divide="ignore"):  # halves of chains that are constant and differ
+        return float(Draws(drawn).rhat())

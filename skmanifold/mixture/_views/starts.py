@@ -20,7 +20,7 @@ _N_SEEDS, _EFFORT = 8, StartEffort(fewer_seeds=(1,), n_rounds=2)  # to find clus
 _MOST_ROWS = 5000  # in which dependences of columns are sought
 _MOST_LEVELS, _ROWS_OF_CELL = 5, 5  # of a column, and rows for each pair of ranges, which a test needs
 _LEAST_LOG = -300.0  # log of a p-value
-_SIGNIFICANCE = 0.05  # of all pairs together
+_SIGNIFICANCE = 0.01  # of all pairs together: groups that are joined by chance stay so for many passes
 
 
 def learn_columns(
