@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skmanifold import CrossCat, DPMixture, HeldOutMonitor, ProgressBar, load
 from skmanifold.emissions import Bernoulli, Categorical, Columns, Gaussian, NegativeBinomial, Poisson, Spikes
+from skmanifold.mixture._views.inference import _rhat
 from skmanifold.mixture._views.starts import dependent_columns
 from skmanifold.models import IncompatibleError
 from skmanifold.samplers import Slice, ViewSlice
@@ -330,3 +331,9 @@ def test_chains_begin_with_columns_that_depend_on_each_other():
         n_wrong += adjusted_rand_score(labels, [2, 2, 2, 0, 1, 0, 1]) < 1.0
     assert n_wrong <= 4  # of a significance of 0.01
     assert dependent_columns(rng.normal(size=(90, 4)), np.uint64(1)).tolist() == [0] * 4
+
+
+def test_r_hat_of_constant_chains():
+    constant, changed = np.full((2, 10), 4.0), np.repeat([[3.0, 4.0], [4.0, 4.0]], 5, axis=1)
+    assert _rhat(constant) == 1.0
+    assert _rhat(changed) == _rhat(changed[:, [0] * 10]) == np.inf
