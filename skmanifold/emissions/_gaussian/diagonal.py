@@ -351,7 +351,7 @@ class DiagonalFamily(GaussianFamily):
 
     # Columns by themselves
 
-    _last_logs: tuple[Any, np.ndarray] | None = None  # rows, and the log derivatives of the transform in each cell
+    _last_logs: tuple[Any, np.ndarray, np.ndarray] | None = None  # rows, and `_log_derivatives` of them
 
     @available_if(lambda family: len(family.prior.covariance) == family.n_features)
     def separated(self) -> DiagonalFamily:
@@ -391,10 +391,10 @@ class DiagonalFamily(GaussianFamily):
             other._bounds = tuple(np.take(each, columns, axis=1) for each in self._bounds)
         has_own = self.data.rows is not self.rows.values  # numbers within cells
         other.data = other._data(np.take(self.data.rows, columns, axis=1) if has_own else other.rows.values)
-        logs = None if other.transform is None else np.take(self._log_derivatives(), columns, axis=1)
+        logs = None if other.transform is None else np.take(self._log_derivatives()[0], columns, axis=1)
         other.log_base = None if logs is None else np.nansum(logs, axis=1)
         other.rows = other.rows._replace(log_base=other.log_base)
-        other._last_logs = None if logs is None else (other.rows, logs)
+        other._last_logs = None if logs is None else (other.rows, logs, np.nansum(logs, axis=0))
         return other
 
     @available_if(lambda family: len(family.prior.covariance) == family.n_features)
@@ -410,14 +410,15 @@ class DiagonalFamily(GaussianFamily):
     def log_marginals_of_columns(self, statistics: DiagonalSums) -> np.ndarray:
         """Log densities of the observed cells of each column given the labels of the rows."""
         of_pools = log_marginals_of_pools(self.data, statistics)
-        return of_pools if self.transform is None else of_pools + np.nansum(self._log_derivatives(), axis=0)
+        return of_pools if self.transform is None else of_pools + self._log_derivatives()[1]
 
-    def _log_derivatives(self) -> np.ndarray:
-        """Log derivatives of the transform in each cell, (n_rows, d); columns of these rows need them often."""
+    def _log_derivatives(self) -> tuple[np.ndarray, np.ndarray]:
+        """Log derivatives of the transform in each cell, (n_rows, d), and their sums, which moves of columns reuse."""
         assert self.transform is not None
         if self._last_logs is None or self._last_logs[0] is not self.rows:
-            self._last_logs = self.rows, self.transform.log_slopes(self._inverse(self._values()))
-        return self._last_logs[1]
+            logs = self.transform.log_slopes(self._inverse(self._values()))
+            self._last_logs = self.rows, logs, np.nansum(logs, axis=0)
+        return self._last_logs[1:]
 
     def with_learned_prior(self, statistics: DiagonalSums, free: Any) -> Any:
         """These rows with the most probable prior, or that of each column, given a partition."""

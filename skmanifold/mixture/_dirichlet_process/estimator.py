@@ -250,6 +250,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     """
 
     _samplers = {sampler.short_name: sampler for sampler in (Slice, SCIR, SGRLD, SGRHMC)}  # noqa: RUF012
+    # Step sizes of table 3 of [5]
     _settings = {"scir": {"step_size": 0.1}, "sgrld": {"step_size": 0.001}, "sgrhmc": {"step_size": 0.02}}  # noqa: RUF012
     _blocks = ("sampler", "weights_sampler", "emission")
     _single_threaded = "all"
