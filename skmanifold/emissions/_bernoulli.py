@@ -98,16 +98,16 @@ class Bernoulli(WeighableEmission):
         """Validate X and return one token for each observed cell: 2j for a zero of feature j, 2j + 1 for a one."""
         rows = self.read(estimator, X, reset=reset)
         n, m = rows.n_rows, rows.n_features
-        if key is not None:
+        if rows.counts.dtype.kind == "f":
+            if key is None:
+                return _weigh_tokens(rows)
             drawn = whole_counts(sp.csr_array((rows.counts, rows.indices, rows.indptr), shape=(n, 2 * m)), key)
             rows = LinearRows(*drawn[:3], m, None)
-        ones = rows.cells()
-        # Both tokens of a cell, weighted by their probabilities if these are positive.
-        weights = np.stack([1.0 - ones, ones], axis=2).reshape(n, 2 * m)
-        of_row, indices = np.nonzero(weights > 0)
-        indptr = np.concatenate(([0], np.cumsum(np.bincount(of_row, minlength=n))))
-        counts = weights[of_row, indices].astype(rows.counts.dtype, copy=False)
-        return Counts(indptr, indices.astype(np.int32), counts, 2 * m)
+        cells = rows.cells()
+        present = ~np.isnan(cells)
+        indptr = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).astype(np.int64)
+        indices = (2 * np.arange(m) + cells)[present].astype(np.int32)
+        return Counts(indptr, indices, np.ones(len(indices), np.int32), 2 * m)
 
     def bind_tokens(self, tokens: Counts, n_components: int, word_vectors: ArrayLike | None = None) -> BernoulliFamily:
         """Make the family of tokens."""
@@ -128,6 +128,16 @@ class Bernoulli(WeighableEmission):
             f"emission='bernoulli' takes {takes}, and NaN where a cell is missing, but X has {values[entry]} in "
             f"{place}{cure}."
         )
+
+
+def _weigh_tokens(rows: LinearRows) -> Counts:
+    """Both tokens of each observed cell, weighted by their probabilities if these are positive."""
+    n, m = rows.n_rows, rows.n_features
+    ones = rows.cells()
+    weights = np.stack([1.0 - ones, ones], axis=2).reshape(n, 2 * m)
+    of_row, indices = np.nonzero(weights > 0)
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(of_row, minlength=n))))
+    return Counts(indptr, indices.astype(np.int32), weights[of_row, indices], 2 * m)
 
 
 # Kernels
