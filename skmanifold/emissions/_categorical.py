@@ -62,8 +62,9 @@ class CategoricalFamily(ColumnwiseFamily, CategoryFamily):
 
     def _without_others(self, columns: np.ndarray) -> Self:
         """A copy with the Dirichlet parameters of some columns, whose indices ascend."""
-        sizes = np.diff(self.column_start)
-        prior = self.prior[np.repeat(np.isin(np.arange(self.n_features), columns), sizes)]
+        sizes, is_chosen = np.diff(self.column_start), np.zeros(self.n_features, bool)
+        is_chosen[columns] = True
+        prior = self.prior[np.repeat(is_chosen, sizes)]
         column_start = np.append(0, np.cumsum(sizes[columns]))
         return self._replaced(n_features=len(columns), column_start=column_start, prior=prior)
 

@@ -337,3 +337,13 @@ def test_r_hat_of_constant_chains():
     constant, changed = np.full((2, 10), 4.0), np.repeat([[3.0, 4.0], [4.0, 4.0]], 5, axis=1)
     assert _rhat(constant) == 1.0
     assert _rhat(changed) == _rhat(changed[:, [0] * 10]) == np.inf
+
+
+def test_independent_groups_that_share_a_view_are_separated():
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(2, size=200), rng.integers(3, size=200)
+    X = rng.normal(size=(200, 6)) + 4.0 * np.stack([first, first, first, second, second, second], axis=1)
+    model = CrossCat(init=np.zeros(6), n_chains=1, max_iter=60, random_state=0).fit(X)
+    assert model.column_labels_.tolist() == [0, 0, 0, 1, 1, 1]
+    for labels, found in zip((first, second), model.labels_.T, strict=True):
+        assert adjusted_rand_score(labels, found) > 0.9

@@ -179,7 +179,9 @@ def estimate(step, is_drawn=True, n_chains=200, n_steps=8):
             values.append(features_of(gamma, views))
         of_chains.append(np.mean(values, axis=0))
     mean, error = summarize(of_chains)
-    return Estimate(mean, np.maximum(error, 1e-3)), exact.exact
+    # A state in which fewer than ten chains begin has a known variance, but the chains do not show it
+    least = np.where(exact.exact * n_chains < 10.0, np.sqrt(exact.exact / n_chains), 1e-3)
+    return Estimate(mean, np.maximum(error, least)), exact.exact
 
 
 def assert_disagrees_clearly(estimate, exact):
@@ -235,11 +237,15 @@ class Altered:
         return self.functions.get(name) or getattr(self.module, name)
 
 
-def plain_launch(model, of_both, both, i, j, *_):
-    """The launch of column j as it was found before the chain began."""
-    labels = model.launches[j].labels
-    own = of_both.of_columns(np.flatnonzero(both == j))
-    return Launch.of_labels(own, labels), moves.log_marginals(of_both, labels)
+def without_density(propose):
+    return lambda *arguments: Proposal(*propose(*arguments)[:2], 0.0)
+
+
+def not_apart(family, blocks, other, *arguments):
+    return moves_coarsened(family, blocks, np.arange(len(other)), *arguments)
+
+
+moves_coarsened = moves.coarsened
 
 
 def repeated(move, n_times=4):
@@ -249,10 +255,6 @@ def repeated(move, n_times=4):
         return gamma, views
 
     return step
-
-
-def without_density(propose):
-    return lambda *arguments: Proposal(*propose(*arguments)[:2], 0.0)
 
 
 WRONG = {  # moves, whether concentrations are drawn, steps, and what is replaced in the module of the moves
@@ -274,13 +276,23 @@ WRONG = {  # moves, whether concentrations are drawn, steps, and what is replace
     ),
     "the view of a column alone is no candidate": (column_moves(1), False, {"log_proposal": lambda *_: np.inf}),
     "launch of a column from its view": (launches_of_current_views(column_moves(1)), False, {}),
-    "launch of a split from its view": (launches_of_current_views(split_merges), False, {"_launch": plain_launch}),
     "no probability of the columns that move": (
         repeated(split_merges),
         False,
-        {"np": Altered(np, logaddexp=lambda first, second: np.zeros(len(second))), "_launch": plain_launch},
+        {"np": Altered(np, logaddexp=lambda first, second: np.zeros(len(second)))},
     ),
-    "no gamma functions of the sizes": (split_merges, False, {"gammaln": lambda n: 0.0}),
+    "no probability of the partitions of a split": (
+        repeated(split_merges),
+        False,
+        {"coarsened": lambda *arguments: (moves_coarsened(*arguments)[0], 0.0)},
+    ),
+    "no choices of the second column": (
+        repeated(split_merges),
+        False,
+        {"math": Altered(math, log=lambda x: math.log(GIVEN["gamma"]) if x == GIVEN["gamma"] else 0.0)},
+    ),
+    "a split that a merge does not reverse": (repeated(split_merges), False, {"coarsened": not_apart}),
+    "no gamma functions of the sizes": (repeated(split_merges), False, {"gammaln": lambda n: 0.0}),
 }
 
 
@@ -292,14 +304,7 @@ def test_wrong_moves_are_found(name, monkeypatch):
     posterior(is_drawn)
     for function, wrong in replaced.items():
         monkeypatch.setattr(moves, function, wrong)
-    assert_disagrees_clearly(*estimate(step, is_drawn, n_chains=400, n_steps=12))
-
-
-@pytest.mark.extended
-def test_a_launch_from_before_the_chain_is_right(monkeypatch):
-    posterior(False)
-    monkeypatch.setattr(moves, "_launch", plain_launch)
-    assert_agrees(*estimate(split_merges, False, n_chains=400, n_steps=12))
+    assert_disagrees_clearly(*estimate(step, is_drawn, n_chains=600, n_steps=8))
 
 
 @pytest.mark.extended
@@ -308,4 +313,4 @@ def test_a_launch_from_before_the_chain_is_right(monkeypatch):
 def test_a_missing_density_of_proposed_concentrations_is_found(step, monkeypatch):
     posterior(True)
     monkeypatch.setattr(ConcentrationPrior, "log_proposal", lambda *_: 0.0)
-    assert_disagrees_clearly(*estimate(repeated(step), n_chains=500, n_steps=12))
+    assert_disagrees_clearly(*estimate(repeated(step), n_chains=400, n_steps=8))

@@ -119,9 +119,10 @@ def chosen_places(
     places: tuple[np.ndarray, ...], columns: np.ndarray
 ) -> tuple[list[np.ndarray], tuple[np.ndarray, ...]]:
     """Indices in each block of some columns of X, and the places of these among them."""
-    of_blocks = [np.flatnonzero(np.isin(place, columns)) for place in places]
-    pairs = zip(places, of_blocks, strict=True)
-    return of_blocks, tuple(np.searchsorted(columns, place[own]) for place, own in pairs)
+    new_place = np.full(sum(map(len, places)), -1)
+    new_place[columns] = np.arange(len(columns))
+    found = [new_place[place] for place in places]
+    return [np.flatnonzero(own >= 0) for own in found], tuple(own[own >= 0] for own in found)
 
 
 class ColumnRows(NamedTuple):

@@ -16,14 +16,13 @@ from ...random._keys import Purpose, subkey, uniform
 from ...utils._threads import ONE
 from .draws import labels_of_columns
 from .proposals import (
-    Launch,
     Proposal,
+    coarsened,
     compacted,
     counted,
     log_proposal,
     log_view_prior,
     propose_partition,
-    scanned,
 )
 
 if TYPE_CHECKING:
@@ -119,83 +118,88 @@ def _drawn(log_weights: np.ndarray, u: float) -> int:
 def split_or_merge(
     model: ViewModel, views: list[View], numbers: ColumnNumbers, concentration: float, key: np.uint64
 ) -> list[View]:
-    r"""Propose to split the view of two random columns i and j, or to merge their views.
+    r"""Propose to split the view of two random columns i and j, or to merge two views, of columns i and j.
 
-    A merge gives all columns the partition of the view of i. A split keeps this partition for the view of i, and
-    proposes another one for that of j: columns are drawn to the launch partition of j or stay, each in proportion to
-    its marginal density given the two partitions, and a scan of the columns that moved draws the new partition. The
-    launch depends only on i, j, the columns of both views together and the partition that is kept, so that it has the
-    same distribution for the reverse move (Jain and Neal, 2004). With n_a and n_b columns, a split is accepted with the
-    ratio
+    A merge gives all columns the coarsest partition that refines both: :math:`\pi = \pi_a \wedge \pi_b`. A split
+    proposes two coarser partitions of which the current one is the common refinement, so that each move reverses the
+    other. For this the clusters of :math:`\pi`, as blocks of rows, are joined twice (`coarsened`): by the columns i and
+    j alone, then again by the columns that each of the two results suits better. Given these launches each other
+    column is drawn to i or to j in proportion to its marginal densities, and the blocks are joined a last time, by the
+    columns a of i and by the columns b of j. The launches depend only on i, j, the columns and :math:`\pi` (Jain and
+    Neal, 2004). With n_a and n_b columns, a split is accepted with the ratio
 
-    .. math:: \gamma \frac{\Gamma(n_a) \Gamma(n_b)}{\Gamma(n_a + n_b)} \, p(\pi_b)
-        \prod_{k \in b} \frac{p(x_k \mid \pi_b)}{p(x_k \mid \pi_a)} \, \frac{1}{q(b) \, q(\pi_b)}.
+    .. math:: \gamma \frac{\Gamma(n_a) \Gamma(n_b)}{\Gamma(n_a + n_b)} \frac{p(\pi_a) p(\pi_b)}{p(\pi)}
+        \frac{p(x_a \mid \pi_a) \, p(x_b \mid \pi_b)}{p(x_a, x_b \mid \pi)}
+        \frac{(n_a + n_b - 1) / (d - n_a)}{q(a, b) \, q(\pi_a) \, q(\pi_b)},
+
+    where d is the number of columns: j is drawn from the others of the view of i, or from other views. Concentrations
+    are proposed given the numbers of clusters, in both directions.
     """
-    n_columns = model.n_columns
-    if n_columns < 2 or uniform(key, 3) >= _ROWS_SCANNED / model.n_rows:
+    i, is_split = int(uniform(key, 0) * model.n_columns), uniform(key, 1) < 0.5
+    where = labels_of_columns(views)
+    partners = np.flatnonzero((where == where[i]) == is_split)
+    partners = partners[partners != i]
+    if not len(partners):
         return views
-    i = int(uniform(key, 0) * n_columns)
-    j = int(uniform(key, 1) * (n_columns - 1))
-    j += j >= i
-    of_i, of_j = (next(v for v, view in enumerate(views) if column in view.columns) for column in (i, j))
-    kept, is_split = views[of_i], of_i == of_j
-    both = kept.columns if is_split else np.sort(np.concatenate((kept.columns, views[of_j].columns)))
-    family = model.given(numbers)
-    of_both = family.of_columns(both)
-    labels_kept = compacted(kept.labels)
-    of_kept = log_marginals(of_both, labels_kept)
-    launch, of_launch = _launch(model, of_both, both, i, j, labels_kept, of_kept, subkey(key, Purpose.START))
-    # Which columns move to the launch, and the log of the probability of that
-    log_odds = of_launch - of_kept
+    j = partners[int(uniform(key, 2) * len(partners))]
+    chosen = list(dict.fromkeys((where[i], where[j])))
+    old = [views[v] for v in chosen]
+    both = np.sort(np.concatenate([view.columns for view in old]))
+    of_both, prior, n_rows = model.given(numbers).of_columns(both), model.prior, model.n_rows
+    of_i, of_j, blocks = both == i, both == j, compacted(old[0].labels)
+    clusters: list[Any] = [None, None]
+    if not is_split:
+        n_first = int(blocks.max()) + 1
+        codes, blocks = np.unique(blocks + n_first * compacted(old[1].labels).astype(np.int64), return_inverse=True)
+        blocks, clusters = blocks.astype(np.int32), [codes % n_first, codes // n_first]
+    odds = _odds_of_columns(of_both, blocks, of_i, of_j, subkey(key, Purpose.START))
     if is_split:
-        uniforms = np.array([uniform(subkey(key, Purpose.COMPONENTS), int(k)) for k in both])
-        moves = uniforms < expit(log_odds)
+        drawn = np.array([uniform(subkey(key, Purpose.COMPONENTS), int(k)) for k in both])
+        moves = (drawn < expit(odds)) & ~of_i | of_j
     else:
-        moves = np.isin(both, views[of_j].columns)
-    moves[both == i], moves[both == j] = False, True
-    free = (both != i) & (both != j)
-    log_q = -np.logaddexp(0.0, np.where(moves, -log_odds, log_odds))[free].sum()
-    moved = both[moves]
-    of_moved, n_rows = family.of_columns(moved), model.n_rows
-    if is_split:
-        labels, log_scan = scanned(of_moved, launch, subkey(key, Purpose.LABELS))
-        drawn = subkey(key, Purpose.CONCENTRATION)
-        own = model.prior.proposed(int(labels.max()) + 1, n_rows, drawn)
-    else:
-        labels, own = compacted(views[of_j].labels), views[of_j].concentration
-        _, log_scan = scanned(of_moved, launch, np.uint64(0), labels)
-    if log_scan == -math.inf:
+        moves = where[both] == where[j]
+    log_q = -np.logaddexp(0.0, np.where(moves, -odds, odds))[~(of_i | of_j)].sum()
+    # Partitions of the two sides
+    apart, log_ratio = np.arange(int(blocks.max()) + 1), 0.0
+    sides: list[tuple] = []
+    for side, columns in enumerate((~moves, moves)):
+        own, own_key = of_both.of_columns(np.flatnonzero(columns)), subkey(key, Purpose.LABELS, side)
+        apart, log_side = coarsened(own, blocks, apart, own_key, clusters[side])
+        labels, n_own = apart[blocks].astype(np.int32), int(apart.max()) + 1
+        alpha = (
+            prior.proposed(n_own, n_rows, subkey(own_key, Purpose.CONCENTRATION))
+            if is_split
+            else old[side].concentration
+        )
+        log_q += log_side + prior.log_proposal(alpha, n_own, n_rows)
+        log_ratio += log_view_prior(labels, alpha, prior) + log_marginals(own, labels).sum()
+        sides.append((both[columns], labels, alpha))
+    alpha = old[0].concentration if is_split else prior.proposed(len(apart), n_rows, subkey(key, Purpose.CONCENTRATION))
+    log_ratio += prior.log_proposal(alpha, len(apart), n_rows) - log_q
+    log_ratio -= log_view_prior(blocks, alpha, prior) + log_marginals(of_both, blocks).sum()
+    n, n_a, n_b = len(both), int((~moves).sum()), int(moves.sum())
+    log_ratio += math.log(concentration) + gammaln(n_a) + gammaln(n_b) - gammaln(n)
+    log_ratio += math.log((n - 1) / (model.n_columns - n_a))  # choices of j
+    if math.log1p(-uniform(key, 3)) >= (log_ratio if is_split else -log_ratio):
         return views
-    log_q += log_scan + model.prior.log_proposal(own, int(labels.max()) + 1, n_rows)
-    n_b = len(moved)
-    log_ratio = math.log(concentration) + gammaln(len(both) - n_b) + gammaln(n_b) - gammaln(len(both))
-    log_ratio += log_view_prior(labels, own, model.prior)
-    log_ratio += log_marginals(of_moved, labels).sum() - of_kept[moves].sum() - log_q
-    if math.log1p(-uniform(key, 2)) >= (log_ratio if is_split else -log_ratio):
-        return views
-    others = [view for v, view in enumerate(views) if v not in (of_i, of_j)]
-    if is_split:
-        others += [
-            model.view(both[~moves], kept.labels, kept.concentration, numbers),
-            model.view(moved, labels, own, numbers),
-        ]
-    else:
-        others.append(model.view(both, kept.labels, kept.concentration, numbers))
-    return sorted(others, key=lambda view: view.columns[0])
+    proposed: list[Any] = sides if is_split else [(both, blocks, alpha)]
+    kept = [view for v, view in enumerate(views) if v not in chosen]
+    new = [model.view(columns, labels, alpha, numbers) for columns, labels, alpha in proposed]
+    return sorted(kept + new, key=lambda view: view.columns[0])
 
 
-def _launch(
-    model: ViewModel, of_both: Any, both: np.ndarray, i: int, j: int, kept: np.ndarray, of_kept: np.ndarray, key: Any
-) -> tuple[Launch, np.ndarray]:
-    """A random launch for column j, and marginal densities of all columns given its partition.
-
-    It begins at the partition of column j by itself, or at the one that is kept. The columns that it suits better than
-    the one that is kept then take part in a scan.
-    """
-    first = model.launches[j].labels if uniform(key, 0) < 0.5 else kept
-    of_first = log_marginals(of_both, first)
-    chosen = (of_first > of_kept) & (both != i) | (both == j)
-    own = of_both.of_columns(np.flatnonzero(chosen))
-    labels, log_scan = scanned(own, Launch.of_labels(own, first), subkey(key, Purpose.LABELS))
-    labels = first if log_scan == -math.inf else labels
-    return Launch.of_labels(own, labels), log_marginals(of_both, labels)
+def _odds_of_columns(of_both: Any, blocks: np.ndarray, of_i: np.ndarray, of_j: np.ndarray, key: Any) -> np.ndarray:
+    """Log odds that each column goes with column j, not with i, given launches of two coarser partitions."""
+    sides, odds = (of_i, of_j), np.zeros(len(of_i))
+    if not blocks.any():
+        return odds
+    for turn in range(2):
+        densities = []
+        for side, columns in enumerate(sides):
+            own, own_key = of_both.of_columns(np.flatnonzero(columns)), subkey(key, turn, side)
+            clusters, _ = coarsened(own, blocks, np.arange(int(blocks.max()) + 1), own_key)
+            densities.append(log_marginals(of_both, clusters[blocks].astype(np.int32)))
+        odds = densities[1] - densities[0]
+        suits_j = (odds > 0.0) & ~of_i | of_j
+        sides = ~suits_j, suits_j
+    return odds

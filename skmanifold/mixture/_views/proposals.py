@@ -1,10 +1,11 @@
-"""Partitions of the rows that are proposed for new views, and the densities with which they are proposed.
+"""Partitions of the rows that are proposed for views, and the densities with which they are proposed.
 
-A proposal is one Gibbs scan of some columns. It begins at given labels, the *launch*, and takes the rows in order. A
-row is removed from its cluster and joins a cluster, or a new one, with probability proportional to the number of rows
-times the predictive density. One row of each launch cluster, its *anchor*, stays, so that each partition has at most
-one path of the scan: its cluster with an anchor is that of the anchor, and its other clusters begin at their first row.
-Partitions that join two anchors have density zero.
+The proposal for a new view of one column is one Gibbs scan. It begins at given labels, the *launch*, and takes the rows
+in order. A row is removed from its cluster and joins a cluster, or a new one, with probability proportional to the
+number of rows times the predictive density. One row of each launch cluster, its *anchor*, stays, so that each partition
+has at most one path of the scan: its cluster with an anchor is that of the anchor, and its other clusters begin at their
+first row. Partitions that join two anchors have density zero. Proposals for the views after a split join clusters of the
+view before it.
 
 The concentration has the gamma prior (a, b). Given K clusters of n rows it is proposed from Ga(a + K - 1, b + log n +
 0.577), which is close to its posterior where K is small compared with n.
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from ...emissions.kernels import add_predictive, count_row, refresh_posterior
+from ...emissions.kernels import add_predictive, count_row, log_bayes_factor, merge_labels, refresh_posterior
 from ...random._discrete_variates import draw_partition
 from ...random._keys import Purpose, subkey, uniform
 from ...random._variates import log_gamma_variate
@@ -30,7 +31,7 @@ from .._memberships import log_partition_prior
 from .._scores import typical_rows
 
 _MORE_CLUSTERS = 32  # than the launch has, at most
-_LOG_CONCENTRATION = 0.0  # with which a scan begins new clusters
+_LOG_CONCENTRATION = 0.0  # with which proposals begin new clusters
 _SHARE_OF_PRIOR = 0.05  # of the proposals of one column
 
 
@@ -143,6 +144,61 @@ def _wanted(launch: Launch, given: np.ndarray) -> np.ndarray | None:
     order = np.argsort(first[names[present] < 0])
     names[others[order]] = len(of_anchors) + np.arange(len(others))
     return names[given]
+
+
+@njit(cache=True, nogil=True)
+def _join(data, statistics, posterior, order, other, wanted, log_concentration, key, clusters):
+    """Join blocks of rows, the labels of `statistics`, to `clusters`, (K,), which are filled; returns the log density.
+
+    `wanted`, (K,), are the clusters; if it is empty they are drawn. Blocks with the same label in `other` stay apart.
+    """
+    n_clusters, log_probability = 0, 0.0
+    firsts, scores, kept = np.empty_like(order), np.empty(len(order)), np.empty(len(order))
+    scratch = np.empty((2, len(order)))
+    for block in order:
+        refresh_posterior(data, statistics, posterior, block)
+    for t, block in enumerate(order):
+        size, new = statistics.sizes[block], n_clusters
+        for c in range(n_clusters):
+            first = firsts[c]
+            of_prior = math.lgamma(statistics.sizes[first] + size) - math.lgamma(statistics.sizes[first])
+            scores[c] = of_prior - log_bayes_factor(data, statistics, posterior, first, block)
+            if len(wanted) and wanted[first] == wanted[block]:
+                new = c
+        for earlier in order[:t]:
+            if other[earlier] == other[block]:
+                scores[clusters[earlier]] = -np.inf
+        scores[n_clusters] = log_concentration + math.lgamma(size)
+        n = n_clusters + 1
+        kept[:n] = scores[:n]
+        if not len(wanted):
+            new = int(draw_from_logs(n, scores, scratch, uniform(key, block)))
+        largest = kept[:n].max()
+        log_probability += kept[new] - largest - math.log(np.exp(kept[:n] - largest).sum())
+        clusters[block] = new
+        if new == n_clusters:
+            firsts[new] = block
+            n_clusters += 1
+        else:
+            merge_labels(data, statistics, firsts[new], block)
+            refresh_posterior(data, statistics, posterior, firsts[new])
+    return log_probability
+
+
+def coarsened(
+    family: Any, blocks: np.ndarray, other: np.ndarray, key: np.uint64, given: np.ndarray | None = None
+) -> tuple[np.ndarray, float]:
+    """A coarser partition of the rows, drawn or `given`, as clusters of the blocks, (K,), and its log probability.
+
+    The blocks, largest first, join a cluster of earlier ones, or begin one, in proportion to the prior probability with
+    concentration 1 and the marginal density. Blocks with the same label in `other`, (K,), stay in different clusters.
+    """
+    statistics = counted(family, blocks, ONE)
+    posterior, _ = family.split_merge_space(statistics, key)
+    order, clusters = np.argsort(-statistics.sizes, kind="stable"), np.empty(len(statistics.sizes), np.int64)
+    wanted = np.empty(0, np.int64) if given is None else given
+    log_probability = _join(family.data, statistics, posterior, order, other, wanted, _LOG_CONCENTRATION, key, clusters)
+    return clusters, float(log_probability)
 
 
 class ConcentrationPrior(NamedTuple):

@@ -32,8 +32,9 @@ class ViewSlice(BaseSampler):
 
        A draw of q is one Gibbs scan of the rows of this column alone, from a partition that was found for it before the
        chain began; one of twenty is from the prior.
-    3. `n_view_moves` times, two random columns: if they share a view, a split of the view is proposed, else a merge of
-       their views. Both have launch states as in [3]_.
+    3. `n_view_moves` times, a split of a view or a merge of two views. Merged columns have the common refinement of the
+       two partitions of the rows. A split joins the clusters of a view to two coarser partitions with this refinement,
+       so that independent groups of columns are separated. Both have launch states as in [3]_.
     4. The concentration :math:`\gamma` of the process of the columns, by a slice update.
 
     Parameters
