@@ -2,10 +2,10 @@
 
 The proposal for a new view of one column is one Gibbs scan. It begins at given labels, the *launch*, and takes the rows
 in order. A row is removed from its cluster and joins a cluster, or a new one, with probability proportional to the
-number of rows times the predictive density. One row of each launch cluster, its *anchor*, stays, so that each partition
-has at most one path of the scan: its cluster with an anchor is that of the anchor, and its other clusters begin at their
-first row. Partitions that join two anchors have density zero. Proposals for the views after a split join clusters of the
-view before it.
+number of rows times the predictive density. One row of each launch cluster, its *anchor*, stays, so that each
+partition has at most one path of the scan: its cluster with an anchor is that of the anchor, and its other clusters
+begin at their first row. Partitions that join two anchors have density zero. Proposals for the views after a split join
+clusters of the view before it.
 
 The concentration has the gamma prior (a, b). Given K clusters of n rows it is proposed from Ga(a + K - 1, b + log n +
 0.577), which is close to its posterior where K is small compared with n.
