@@ -317,15 +317,8 @@ class OverdispersedCells(WholeNumbers):
         return nbinom.logpmf(values[:, np.newaxis], size, size / (size + means))
 
 
-class MatrixNormalCells(NormalCells):
-    """Normal numbers, with covariances (K, d, d) or (d, d), so that missing cells depend on the observed ones."""
-
-    def __init__(self, means: np.ndarray, covariances: np.ndarray) -> None:
-        covariances = covariances.reshape(-1, means.shape[1], means.shape[1])
-        super().__init__(means, np.diagonal(covariances, axis1=1, axis2=2))
-        factors = np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(covariances)))
-        self._of_factors = np.empty(factors.shape), np.empty(factors.shape)
-        fill_columns_and_precisions(factors, *self._of_factors)
+class DependentNumbers(NormalCells):
+    """Normal numbers whose missing cells depend on the observed ones: base class."""
 
     def _moments_given(self, column: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances given the observed cells, (n_rows, K), in each component alone."""
@@ -337,6 +330,17 @@ class MatrixNormalCells(NormalCells):
             found[:, :, k] = own.firsts[:, column], own.seconds[:, column]
         means, squares = found
         return means, squares - means**2
+
+
+class MatrixNormalCells(DependentNumbers):
+    """Normal numbers with covariances (K, d, d) or (d, d)."""
+
+    def __init__(self, means: np.ndarray, covariances: np.ndarray) -> None:
+        covariances = covariances.reshape(-1, means.shape[1], means.shape[1])
+        super().__init__(means, np.diagonal(covariances, axis1=1, axis2=2))
+        factors = np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(covariances)))
+        self._of_factors = np.empty(factors.shape), np.empty(factors.shape)
+        fill_columns_and_precisions(factors, *self._of_factors)
 
     def add_expected(self, values: np.ndarray, shares: np.ndarray, out: ExpectedCells) -> None:
         """Add conditional expectations given the observed cells."""

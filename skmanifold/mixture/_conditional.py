@@ -234,7 +234,7 @@ class Conditional:
             raise ValueError(f"X has {rows.n_rows} rows, but conditional was called with {self._rows.n_rows}.")
         before, values = self._rows.cells(), rows.cells()
         before[:, self._indices] = values[:, self._indices]
-        complete = self._mixture.emission_.rows_of_values(self._mixture, before)
+        complete = self._mixture._rows_of_cells(before)
         return self._mixture._log_densities_of(complete) - self._mixture._log_densities_of(self._rows)
 
     def _distribution_functions(self) -> Iterator[tuple[slice, int, list[tuple[np.ndarray, Callable]], bool]]:

@@ -23,7 +23,7 @@ from ..utils._parameters import offers
 from ..utils._threads import Workers, limit_threads, split_range
 from ..utils._typing import MatrixLike, RandomStateLike
 from ._conditional import Conditional
-from ._inference import MixtureInference
+from ._inference import EstimateInference
 
 
 def filled(mixture: Any, X: Any, values: np.ndarray, fillings: Iterable[np.ndarray]) -> Iterator[Any]:
@@ -162,7 +162,7 @@ _ROWS_AT_ONCE = 1 << 14  # memberships, and probabilities of categories, of so m
 _TO_UNIT = 2.0**-64
 
 
-class ImputesCells(MixtureInference):
+class ImputesCells(EstimateInference):
     """The methods `impute` and `conditional` of a mixture; not public."""
 
     def _drawn_parameters(self) -> Sequence[Any]:
@@ -269,7 +269,7 @@ class ImputesCells(MixtureInference):
             raise ValueError("conditional needs at least one column.")
         values = self._read(_completed(X, names, self.n_features_in_, chosen)).cells()
         values[:, chosen] = np.nan
-        masked = self.emission_.rows_of_values(self, values)
+        masked = self._rows_of_cells(values)
         expected = self._expected_cells(masked, values)
         is_single = isinstance(columns, str | Integral) and not isinstance(columns, bool)
         return Conditional(self, chosen, expected, masked, is_single)

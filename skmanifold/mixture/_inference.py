@@ -187,6 +187,10 @@ class EstimateInference(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """New rows in the form of those of `fit`."""
         return values
 
+    def _cells_of(self, column: int, values: np.ndarray) -> np.ndarray:
+        """Cells of a column as in the table of `fit`."""
+        return values
+
     def _family_rows(self, rows: Any) -> Any:
         """The rows as the methods of draws take them."""
         return FamilyRows(self._family, rows)
@@ -464,6 +468,10 @@ class MixtureInference(WithEmission, EstimateInference):
         """Typical values of a column: means, and categories in place of codes."""
         has_codes = "_layout" in vars(self) and vars(self)["_layout"].kinds[column] == "category"
         return self._cells_of(column, values) if has_codes else values
+
+    def _rows_of_cells(self, values: np.ndarray) -> Any:
+        """Rows with these numbers and codes; NaN where missing."""
+        return self.emission_.rows_of_values(self, values)
 
     def _cells_of(self, column: int, values: np.ndarray) -> np.ndarray:
         """Cells of a column as in the table of `fit`."""

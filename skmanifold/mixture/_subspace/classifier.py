@@ -162,7 +162,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
             return self._fit(*rows_to_fit(self, X, y))
 
     def _fit(self, X, y):
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan")
         check_classification_targets(y)
         self.classes_, of_row = np.unique(y, return_inverse=True)
         counts = np.bincount(of_row)
@@ -230,6 +230,11 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         coords = {"class": self.classes_, "draw": common, "feature": getattr(self, "feature_names_in_", None)}
         return to_tree(exported, axes, coords)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
         """Log posterior probabilities of the classes.
 
@@ -243,7 +248,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
             In the order of ``classes_``.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
         with np.errstate(divide="ignore"):
             logs = np.log(self.class_prior_) + np.column_stack([of.score_samples(X) for of in self.mixtures_])
         return log_softmax(logs, axis=1)

@@ -13,6 +13,7 @@ from ...numerics.simd import ROW_LANES, load_rows
 from ...utils._conditions import Array, Real, Sizes
 from ...utils._njit import njit
 from ...utils._validation import of_columns
+from .missing_kernels import Loadings, SubspaceCells, add_terms_of_incomplete
 
 _TOLERANCE = 1e-6
 _NOISE_FRACTION = 1e-3  # rate of the noise precision for few cells, relative to the mean variance
@@ -144,7 +145,18 @@ class SubspaceFamily(NamedTuple):
 
     def add_log_densities(self, rows: DenseRows, first: int, stop: int, parameters: Subspaces, out: np.ndarray) -> None:
         """Add the log densities of the rows `first` to `stop` given each component to `out`, (stop - first, K)."""
-        add_terms(rows.values, first, stop, parameters, parameters.log_offsets(), out)
+        if rows.patterns is not None:
+            add_terms_of_incomplete(rows.values, rows.patterns, first, stop, *Loadings.of(parameters), out)
+        else:
+            add_terms(rows.values, first, stop, parameters, parameters.log_offsets(), out)
+
+    def parameters_of_cells(self, parameters: Subspaces) -> dict[str, Any]:
+        """What `cell_distribution` takes."""
+        return {"subspaces": parameters}
+
+    def cell_distribution(self, attributes: dict[str, Any]) -> SubspaceCells:
+        """The distributions of the cells of rows given the component."""
+        return SubspaceCells(attributes["subspaces"])
 
     def attributes(self, parameters: Subspaces) -> dict[str, Any]:
         """The parameters as arrays, with NaN for directions beyond the dimensions."""
@@ -242,19 +254,19 @@ def add_moments(X, start, stop, labels, origins, counts, sums, products):
 def bound_family(estimator: Any, X: np.ndarray) -> SubspaceFamily:
     """The family with the parameters of the estimator, and defaults on the scale of its data."""
     check_sizes(X)
-    mean = X.mean(axis=0)
+    mean = np.nanmean(X, axis=0)
     gaps = X - mean
-    variance = float(np.mean(gaps**2))
-    rounding = float(np.finfo(np.float64).eps * np.abs(X).max())
-    if variance < _LEAST_VARIANCE and np.abs(gaps).max() > rounding:
+    variance = float(np.nanmean(gaps**2))
+    rounding = float(np.finfo(np.float64).eps * np.nanmax(np.abs(X)))
+    if variance < _LEAST_VARIANCE and np.nanmax(np.abs(gaps)) > rounding:
         raise ValueError("X varies by numbers whose squares are too small for float64: scale its columns first.")
     variance = variance if variance > rounding**2 else 1.0  # constant data have no scale
-    return _family(estimator, X.shape[1], mean, variance, X.size)
+    return _family(estimator, X.shape[1], mean, variance, int(np.count_nonzero(~np.isnan(X))))
 
 
 def check_sizes(X: np.ndarray) -> None:
     """Raise a ValueError if products of squares of rows and precisions could overflow."""
-    if np.abs(X).max(initial=0.0) > MOST:
+    if np.fmax.reduce(np.abs(X), axis=None, initial=0.0) > MOST:
         raise ValueError(f"X has values beyond {MOST:g}, whose squares are too large: scale its columns first.")
 
 

@@ -15,7 +15,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from ...base import FitStrategy, Run
-from ...emissions._dense_rows import read_dense
+from ...emissions._dense_rows import DenseRows, read_dense
 from ...inference._chains import Chain, best_chain
 from ...inference._draw_store import DrawStore, evenly_spaced
 from ...numerics.linalg import gram_of_columns, gram_of_rows, symmetric_eigen
@@ -25,7 +25,7 @@ from ...utils._threads import Workers
 from .._memberships import DirichletWeights, Position, PositionDraws, read_labels
 from .._scores import FamilyRows, label_rows, shares_and_log_density
 from .family import SubspaceFamily, Subspaces, add_terms, bound_family
-from .model import SingleSubspaceModel, SubspaceModel
+from .model import IncompleteSubspaceModel, SingleSubspaceModel, SubspaceModel
 
 _MAX_ROWS = 5000  # rows of an initial partition; the first sweep labels the others
 _MAX_SPECTRAL_ROWS = 1000  # rows of the eigenvalue problem; K-flats assigns the others
@@ -346,7 +346,7 @@ class SubspacesFit(FitStrategy):
         super().__init__(run.sampler)
         self.mixture = mixture
         self.run = run
-        self.rows = read_dense(mixture, X, reset=True)
+        self.rows = read_dense(mixture, X, reset=True, missing=True)
         self.n_rows = self.rows.n_rows
         if self.n_rows < mixture.n_components:
             raise ValueError(
@@ -354,19 +354,26 @@ class SubspacesFit(FitStrategy):
             )
         self.family = bound_family(mixture, self.rows.values)
 
-    def model(self, workers: Workers) -> SubspaceModel:
+    def model(self, workers: Workers) -> SubspaceModel | IncompleteSubspaceModel:
         """The model of the centred rows, without initial partitions."""
-        self.workers, centred = workers, self.rows.values - self.family.location
+        self.workers, family = workers, self.family
+        rows = self.rows._replace(values=self.rows.values - family.location)
+        weights = DirichletWeights.of_parameter(self.mixture.weight_prior, family.n_components)
+        of_chains: tuple[Any, ...] = (family, weights, [], workers, self.run.schedule.burn_in)
+        if rows.has_missing:
+            # Their rows change, also those of one subspace
+            return IncompleteSubspaceModel(rows, SubspaceModel(_filled(rows, family), *of_chains))
         of_rows = SingleSubspaceModel if self.mixture.n_components == 1 else SubspaceModel
-        weights = DirichletWeights.of_parameter(self.mixture.weight_prior, self.family.n_components)
-        return of_rows(centred, self.family, weights, [], workers, self.run.schedule.burn_in)
+        return of_rows(rows.values, *of_chains)
 
-    def prepare(self, model: SubspaceModel, workers: Workers) -> SubspaceModel:
+    def prepare(self, model: Any, workers: Workers) -> Any:
         """The model with its initial partitions."""
         mixture, schedule = self.mixture, self.run.schedule
         key = subkey(self.run.key, Purpose.START)
-        starts = start_partitions(model.X, self.family, mixture.init, mixture.n_init, key)
-        model = replace(model, starts=starts)
+        complete = model.complete if self.rows.has_missing else model
+        starts = start_partitions(complete.X, self.family, mixture.init, mixture.n_init, key)
+        complete = replace(complete, starts=starts)
+        model = replace(model, complete=complete) if self.rows.has_missing else complete
         _, (weights, subspaces) = model.beginnings[0]
         self.n_stored = min(mixture.n_stored_rows, self.n_rows)
         draw = weights, *subspaces.moved(self.family.location)  # draws have about this size
@@ -436,7 +443,13 @@ class SubspacesFit(FitStrategy):
         """The current draw, with centres in the space of X, and the labels of the first rows."""
         weights, subspaces = chain.state.position
         draw = Position(weights, subspaces.moved(self.family.location))
-        return {"_draw": draw, "_labels": chain.state.latents[: self.n_stored]}
+        labels = chain.state.latents.labels if self.rows.has_missing else chain.state.latents
+        return {"_draw": draw, "_labels": labels[: self.n_stored]}
+
+
+def _filled(rows: DenseRows, family: SubspaceFamily) -> np.ndarray:
+    """Rows whose missing cells are predicted from one subspace, by expectation maximisation from column means."""
+    return np.where(np.isnan(rows.values), np.nanmean(rows.values, axis=0), rows.values)
 
 
 def summarise_subspaces(draws: list[Position], max_dimension: int) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import orth
 from sklearn.utils.validation import check_is_fitted
 
 from ...base import stack_draws
-from ...emissions._dense_rows import DenseRows, read_dense
+from ...emissions._dense_rows import DenseRows, IncompleteRows, read_dense
 from ...inference._draw_store import draws_of, evenly_spaced
 from ...inference._draws import falling, to_tree
 from ...utils._conditions import Array, Integer, Length, Sizes, index
@@ -16,6 +18,7 @@ from ...utils._declared import Lacking, Saved
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, RandomStateLike
 from ...utils._validation import check_array
+from .._imputation import ImputesCells
 from .._memberships import Position, PositionDraws, read_labels
 from .._prior import DrawsFromPrior, named_as_draws
 from .family import MOST, SubspaceFamily, Subspaces, add_terms, are_orthonormal, check_sizes, given_family
@@ -35,7 +38,7 @@ class Projection(NamedTuple):
     labels: np.ndarray  # (n_samples,)
 
 
-class SubspaceInference(DrawsFromPrior):
+class SubspaceInference(ImputesCells, DrawsFromPrior):
     """Methods of an estimator with draws of subspaces; not public.
 
     The estimator has the parameters and, when fitted, the attributes declared here.
@@ -121,6 +124,8 @@ class SubspaceInference(DrawsFromPrior):
             In the units of X.
         """
         rows, K = self._read(X), len(self.means_)
+        if rows.has_missing:
+            return self._distances_of_cells(rows)
         terms, no_offsets = np.zeros((rows.n_rows, K)), np.zeros(K)
         # Improper densities, constant along the subspaces, with variance 1/2 orthogonal to them
         ratios = [np.zeros(len(basis)) for basis in self.bases_]
@@ -129,6 +134,19 @@ class SubspaceInference(DrawsFromPrior):
         with Workers(self.n_jobs) as workers:
             workers.run(add_terms, [(rows.values, a, b, improper, no_offsets, terms[a:b]) for a, b in tasks])
         return np.sqrt(np.maximum(-terms, 0.0))
+
+    def _distances_of_cells(self, rows: DenseRows) -> np.ndarray:
+        """Distances of the observed cells from those of the nearest points of the subspaces, (n, K)."""
+        out = np.empty((rows.n_rows, len(self.means_)))
+        _, patterns = np.unique(np.isnan(rows.values), axis=0, return_inverse=True)
+        for pattern in range(patterns.max() + 1):
+            own = np.flatnonzero(patterns == pattern)
+            seen = ~np.isnan(rows.values[own[0]])
+            for k, basis in enumerate(self.bases_):
+                gaps = rows.values[np.ix_(own, seen)] - self.means_[k, seen]
+                axes = orth(basis[:, seen].T)
+                out[own, k] = np.linalg.norm(gaps - (gaps @ axes) @ axes.T, axis=1)
+        return out
 
     def project(self, X: ArrayLike, labels: ArrayLike | None = None) -> Projection:
         """Coordinates of rows in the subspaces that they belong to.
@@ -150,13 +168,19 @@ class SubspaceInference(DrawsFromPrior):
         ValueError
             If X has other columns than in `fit`, or values that are not finite, or the labels are invalid.
         """
-        rows = self._read(X).values
-        labels = self.predict(X) if labels is None else self._read_labels(labels, len(rows))
+        rows = self._read(X)
+        labels = self.predict(X) if labels is None else self._read_labels(labels, rows.n_rows)
+        rows = self._expected_rows(rows) if rows.has_missing else rows.values
         coordinates = np.full((len(rows), max(len(basis) for basis in self.bases_)), np.nan)
         for k, basis in enumerate(self.bases_):
             own = labels == k
             coordinates[own, : len(basis)] = np.einsum("im,dm->id", rows[own] - self.means_[k], basis)
         return Projection(coordinates, labels)
+
+    def _expected_rows(self, rows: DenseRows) -> np.ndarray:
+        """Rows with the means of missing cells given the observed ones."""
+        values = rows.cells()
+        return np.where(np.isnan(values), self._expected_cells(rows, values).firsts, values)
 
     def inverse_transform(self, X: ArrayLike, labels: ArrayLike) -> np.ndarray:
         """Map coordinates in the subspaces to points of the feature space.
@@ -229,11 +253,29 @@ class SubspaceInference(DrawsFromPrior):
         draws["leverages"] = np.nansum(draws.pop("bases") ** 2, axis=-2)
         return draws
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def _read(self, X: ArrayLike) -> Any:
         check_is_fitted(self)
-        rows = read_dense(self, X, reset=False)
+        rows = read_dense(self, X, reset=False, missing=True)
         check_sizes(rows.values)
         return rows
+
+    def _rows_of_cells(self, values: np.ndarray) -> DenseRows:
+        return IncompleteRows.of_values(values)
+
+    def _check_cells(self) -> None:
+        check_is_fitted(self)
+
+    @property
+    def _predictive(self) -> Sequence[Position[Subspaces]]:
+        return self._estimate.draws
+
+    def _drawn_parameters(self) -> Sequence[Position[Subspaces]]:
+        return self._draws
 
     def _read_labels(self, labels: ArrayLike, n: int) -> np.ndarray:
         return read_labels(labels, n, len(self.means_), "labels must be")

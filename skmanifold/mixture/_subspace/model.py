@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
+from ...emissions._dense_rows import DenseRows
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import gamma_variate
 from ...utils._threads import Workers, split_range
@@ -15,6 +17,7 @@ from .._memberships import DirichletWeights, Position
 from .._scores import draw_labels_of_terms
 from .family import MOST, SubspaceFamily, Subspaces, add_log_terms, add_moments
 from .frame_kernels import best_dimension, complete_frame, draw_centre, move_directions, move_frame, sum_of_squares
+from .missing_kernels import Loadings, add_terms_of_incomplete, draw_missing
 
 _ROWS, _TASKS = 2048, 32  # minimum number of rows of a task, and maximum number of tasks
 _LEAST_NOISE = 1e-10  # initial noise variance relative to that of the rows, which may lie exactly on subspaces
@@ -212,6 +215,56 @@ class SingleSubspaceModel(SubspaceModel):
         ratios = np.ones(self.n_features)
         ratios[:d] = np.clip(n / (noise * np.maximum(scatters[:d], 1e-300)), _LEAST_RATIO, 1.0)
         return Position(np.ones(1), Subspaces(axes[None], np.array([d]), ratios[None], mean, np.array([noise])))
+
+
+class CompletedRows(NamedTuple):
+    """What a chain draws for each row: its label, and its missing cells."""
+
+    labels: np.ndarray  # (n,) int32
+    rows: np.ndarray  # (n, m)
+
+
+@dataclass(eq=False)
+class IncompleteSubspaceModel:
+    r"""Rows with missing cells from a mixture of affine subspaces.
+
+    Labels are drawn given the observed cells, missing cells given these and the label, and subspaces given all. `rows`
+    are those of X, minus the location of the prior; `complete` has initial values in the missing cells.
+    """
+
+    rows: DenseRows
+    complete: SubspaceModel
+
+    @cached_property
+    def beginnings(self) -> list[tuple[CompletedRows, Position]]:
+        """Initial labels and rows, and the parameters fitted to them."""
+        return [(CompletedRows(labels, self.complete.X), position) for labels, position in self.complete.beginnings]
+
+    @cached_property
+    def start_model(self) -> IncompleteSubspaceModel:
+        """The same model with a smaller maximum dimension."""
+        return replace(self, complete=self.complete.start_model)
+
+    def draw_labels(self, subspaces: Subspaces, offsets: np.ndarray, key: np.uint64) -> tuple[CompletedRows, float]:
+        """Draw labels and missing cells; also returns the sum of the log densities of the observed cells."""
+        X, loadings, patterns = self.rows.values, Loadings.of(subspaces), self.rows.patterns
+        labels, log_density, completed = np.empty(len(X), np.int32), np.empty(len(X)), np.empty(X.shape)
+        log_weights, of_cells = offsets - subspaces.log_offsets(), subkey(key, Purpose.MISSING_CELLS)
+
+        def draw(first: int, stop: int) -> None:
+            terms = np.repeat(log_weights[np.newaxis], stop - first, axis=0)
+            add_terms_of_incomplete(X, patterns, first, stop, *loadings, terms)
+            of_rows = labels[first:stop], log_density[first:stop]
+            draw_labels_of_terms(terms, key, first, np.empty(2 * terms.size), *of_rows)
+            draw_missing(X, first, stop, labels, 0, *loadings, of_cells, completed)
+
+        self.complete.workers.run(draw, split_range(len(X), _ROWS))
+        return CompletedRows(labels, completed), float(log_density.sum())
+
+    def draw_subspaces(self, position: Position, latents: CompletedRows, n_sweeps: int, key: np.uint64) -> Position:
+        """Update the parameters given labels and rows."""
+        model = replace(self.complete, X=latents.rows)
+        return model.draw_subspaces(position, latents.labels, n_sweeps, key)
 
 
 class Moments:

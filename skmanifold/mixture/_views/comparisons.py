@@ -187,7 +187,7 @@ class ComparesColumnsAndRows(ViewInference):
             for j in range(d):
                 masked = values.copy()
                 masked[:, j] = np.nan
-                others = self._family_rows(self.emission_.rows_of_values(self, masked))
+                others = self._family_rows(self._rows_of_cells(masked))
                 of_draws = []
                 for draw, densities in zip(self._draws, whole, strict=True):
                     v = draw.column_labels[j]

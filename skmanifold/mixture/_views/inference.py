@@ -20,6 +20,7 @@ from ...utils._threads import Workers, limit_threads
 from ...utils._typing import MatrixLike, RandomStateLike
 from .._cluster_summary import ClusterSummary, summarized
 from .._imputation import ImputesCells
+from .._inference import MixtureInference
 from .._memberships import draw_labels
 from .._merging import Merges, clusters_of, joined
 from .._scores import shares_and_log_density
@@ -46,7 +47,7 @@ class ViewClusters(NamedTuple):
         return self.merges.clusters(None, sizes) if is_merged and self.merges else np.arange(len(sizes))
 
 
-class ViewInference(ImputesCells):
+class ViewInference(ImputesCells, MixtureInference):
     """Methods of an estimator with fitted views; not public.
 
     When fitted, the estimator has the attributes declared here.
@@ -270,7 +271,7 @@ class ViewInference(ImputesCells):
         draws = draw_labels(np.ones(len(self._draws)), n, subkey(key, Purpose.LABELS))
         for t in np.unique(draws):
             chosen = np.flatnonzero(draws == t)
-            rows = self.emission_.rows_of_values(self, values[chosen])
+            rows = self._rows_of_cells(values[chosen])
             own = values[chosen]
             drawn = self._drawn_cells(rows, own, self._draws[t], subkey(key, Purpose.ROWS, int(t)))
             values[chosen] = np.where(np.isnan(own), drawn, own)
