@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from scipy.special import log_softmax
 from sklearn.base import clone
+from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -162,7 +163,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
             return self._fit(*rows_to_fit(self, X, y))
 
     def _fit(self, X, y):
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan")
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=self._finite())
         check_classification_targets(y)
         self.classes_, of_row = np.unique(y, return_inverse=True)
         counts = np.bincount(of_row)
@@ -230,9 +231,13 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         coords = {"class": self.classes_, "draw": common, "feature": getattr(self, "feature_names_in_", None)}
         return to_tree(exported, axes, coords)
 
+    def _finite(self) -> bool | str:
+        """Whether cells must be finite, as scikit-learn's checks take it."""
+        return "allow-nan" if get_tags(self).input_tags.allow_nan else True
+
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        tags, mixture = super().__sklearn_tags__(), _default_mixture() if self.mixture is None else self.mixture
+        tags.input_tags.allow_nan = get_tags(mixture).input_tags.allow_nan
         return tags
 
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
@@ -248,7 +253,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
             In the order of ``classes_``.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
+        X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=self._finite())
         with np.errstate(divide="ignore"):
             logs = np.log(self.class_prior_) + np.column_stack([of.score_samples(X) for of in self.mixtures_])
         return log_softmax(logs, axis=1)

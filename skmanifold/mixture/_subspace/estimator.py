@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from sklearn.base import DensityMixin
 
 from ...base import BaseSampledEstimator, FitStrategy, Run
+from ...models._compatibility import is_compatible
 from ...samplers import BaseSampler, ConwayWalk, FrameGibbs
 from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
 from .fit_strategy import SubspacesFit
 from .inference import SubspaceInference
+from .model import IncompleteSubspaceModel
 
 
 class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
@@ -244,6 +246,11 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
 
     def _strategy(self, X, run: Run) -> FitStrategy:
         return SubspacesFit(self, X, run)
+
+    def __sklearn_tags__(self) -> Any:
+        tags, kind = super().__sklearn_tags__(), self._samplers.get(self.sampler, type(self.sampler))
+        tags.input_tags.allow_nan = is_compatible(kind, IncompleteSubspaceModel)
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_draws")

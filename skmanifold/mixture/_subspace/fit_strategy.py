@@ -15,7 +15,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from ...base import FitStrategy, Run
-from ...emissions._dense_rows import DenseRows, read_dense
+from ...emissions._dense_rows import DenseRows
 from ...inference._chains import Chain, best_chain
 from ...inference._draw_store import DrawStore, evenly_spaced
 from ...numerics.linalg import gram_of_columns, gram_of_rows, symmetric_eigen
@@ -346,7 +346,7 @@ class SubspacesFit(FitStrategy):
         super().__init__(run.sampler)
         self.mixture = mixture
         self.run = run
-        self.rows = read_dense(mixture, X, reset=True, missing=True)
+        self.rows = mixture._read_rows(X, reset=True)
         self.n_rows = self.rows.n_rows
         if self.n_rows < mixture.n_components:
             raise ValueError(

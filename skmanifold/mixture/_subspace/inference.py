@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import orth
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from ...base import stack_draws
@@ -253,16 +254,15 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
         draws["leverages"] = np.nansum(draws.pop("bases") ** 2, axis=-2)
         return draws
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
     def _read(self, X: ArrayLike) -> Any:
         check_is_fitted(self)
-        rows = read_dense(self, X, reset=False, missing=True)
+        rows = self._read_rows(X, reset=False)
         check_sizes(rows.values)
         return rows
+
+    def _read_rows(self, X: ArrayLike, *, reset: bool) -> DenseRows:
+        """Rows of X, with missing cells if the sampler draws them."""
+        return read_dense(self, X, reset=reset, missing=get_tags(self).input_tags.allow_nan)
 
     def _rows_of_cells(self, values: np.ndarray) -> DenseRows:
         return IncompleteRows.of_values(values)
