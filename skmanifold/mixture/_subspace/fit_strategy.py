@@ -478,6 +478,11 @@ def mean_basis(bases: list[np.ndarray], d: int) -> np.ndarray:
     if d == 0:
         return np.empty((0, m))
     # stacked' stacked is the sum of the projections.
-    axes = eigh(stacked.T @ stacked, subset_by_index=(m - d, m - 1))[1].T[::-1]
+    few = len(stacked) < m
+    axes = (
+        np.linalg.svd(stacked, full_matrices=False)[2][:d]
+        if few
+        else eigh(stacked.T @ stacked, subset_by_index=(m - d, m - 1))[1].T[::-1]
+    )
     signs = np.sign(axes[np.arange(d), np.abs(axes).argmax(axis=1)])
     return axes * signs[:, None]

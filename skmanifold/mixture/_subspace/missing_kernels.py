@@ -23,6 +23,7 @@ from ...random._keys import fold_in
 from ...random._variates import normal
 from ...utils._njit import njit
 
+_MOST_SQUARES = 1e6  # loadings whose sums may be subtracted
 _LEAST_SHARE = 1e-12  # of a component, in expected values
 
 
@@ -45,16 +46,33 @@ class Loadings(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _fill_root(loadings, d, seen, n_seen, root):
-    """Fill the Cholesky factor of M; returns the log of its determinant."""
+def _fill_squares(loadings, squares):
+    """Fill the sums of squares of the columns of A of each component, (K, capacity); A'A is diagonal."""
+    squares[:] = 0.0
+    for k in range(len(loadings)):
+        for a in range(loadings.shape[1]):
+            for i in range(loadings.shape[2]):
+                squares[k, i] += loadings[k, a, i] * loadings[k, a, i]
+
+
+@njit(cache=True, nogil=True)
+def _fill_root(loadings, squares, d, seen, missing, n_missing, root):
+    """Fill the Cholesky factor of M; returns the log of its determinant.
+
+    M is a sum over observed cells, or the sum over all less that over missing ones, if that is shorter and accurate.
+    """
+    by_missing = 2 * n_missing < len(seen)
+    for i in range(d):
+        by_missing = by_missing and squares[i] < _MOST_SQUARES
+    chosen, n_chosen, sign = (missing, n_missing, -1.0) if by_missing else (seen, len(seen) - n_missing, 1.0)
     for i in range(d):
         for j in range(i):
             root[i, j] = 0.0
-        root[i, i] = 1.0
-    for t in range(n_seen):
-        row = loadings[seen[t]]
+        root[i, i] = 1.0 + squares[i] if by_missing else 1.0
+    for t in range(n_chosen):
+        row = loadings[chosen[t]]
         for i in range(d):
-            entry = row[i]
+            entry = sign * row[i]
             for j in range(i + 1):
                 root[i, j] += entry * row[j]
     log_root = 0.0
@@ -107,22 +125,25 @@ def add_terms_of_incomplete(X, patterns, start, stop, loadings, dims, centres, r
     m, capacity = loadings.shape[1:]
     seen, missing, gaps = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m)
     root, coordinates, nothing = np.empty((capacity, capacity)), np.empty(capacity), np.zeros(capacity)
+    squares = np.empty((len(dims), capacity))
+    _fill_squares(loadings, squares)
     for k in range(len(dims)):
         d, own, last, log_root, n_seen = dims[k], loadings[k], -1, 0.0, 0
         log_scale = math.log(roots[k]) - HALF_LOG_2PI
         for row in range(start, stop):
             if not are_alike(X, patterns, row, last):
-                n_seen = m - find_missing(X, row, seen, missing)
-                log_root = _fill_root(own, d, seen, n_seen, root)
+                n_missing = find_missing(X, row, seen, missing)
+                n_seen = m - n_missing
+                log_root = _fill_root(own, squares[k], d, seen, missing, n_missing, root)
                 last = row
             _fill_coordinates(X, row, centres[k], roots[k], own, d, seen, n_seen, root, nothing, gaps, coordinates)
-            squares = 0.0
+            total = 0.0
             for t in range(n_seen):
                 left = gaps[t] - _along(own, seen[t], d, coordinates)
-                squares += left * left
+                total += left * left
             for i in range(d):
-                squares += coordinates[i] * coordinates[i]
-            out[row - start, k] += n_seen * log_scale - log_root - 0.5 * squares
+                total += coordinates[i] * coordinates[i]
+            out[row - start, k] += n_seen * log_scale - log_root - 0.5 * total
 
 
 @njit(cache=True, nogil=True)
@@ -134,6 +155,8 @@ def draw_missing(X, start, stop, labels, first_row, loadings, dims, centres, roo
     m, capacity = loadings.shape[1:]
     seen, missing, gaps = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m)
     root, coordinates, noise = np.empty((capacity, capacity)), np.empty(capacity), np.empty(capacity)
+    squares = np.empty((len(dims), capacity))
+    _fill_squares(loadings, squares)
     for row in range(start, stop):
         n_missing, k = find_missing(X, row, seen, missing), labels[row]
         for a in range(m):
@@ -143,7 +166,7 @@ def draw_missing(X, start, stop, labels, first_row, loadings, dims, centres, roo
         d, own, child = dims[k], loadings[k], fold_in(key, first_row + row)
         for i in range(d):
             noise[i] = normal(child, i)
-        _fill_root(own, d, seen, m - n_missing, root)
+        _fill_root(own, squares[k], d, seen, missing, n_missing, root)
         _fill_coordinates(X, row, centres[k], roots[k], own, d, seen, m - n_missing, root, noise, gaps, coordinates)
         for t in range(n_missing):
             a = missing[t]
@@ -156,6 +179,8 @@ def _add_moments(X, patterns, shares, loadings, dims, centres, roots, firsts, se
     m, capacity = loadings.shape[1:]
     seen, missing, gaps = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m)
     root, coordinates, nothing = np.empty((capacity, capacity)), np.empty(capacity), np.zeros(capacity)
+    squares = np.empty((len(dims), capacity))
+    _fill_squares(loadings, squares)
     image = np.empty(capacity)
     for k in range(len(dims)):
         d, own, last, n_missing = dims[k], loadings[k], -1, 0
@@ -165,7 +190,7 @@ def _add_moments(X, patterns, shares, loadings, dims, centres, roots, firsts, se
                 continue
             if not are_alike(X, patterns, row, last):
                 n_missing = find_missing(X, row, seen, missing)
-                _fill_root(own, d, seen, m - n_missing, root)
+                _fill_root(own, squares[k], d, seen, missing, n_missing, root)
                 last = row
             _fill_coordinates(
                 X, row, centres[k], roots[k], own, d, seen, m - n_missing, root, nothing, gaps, coordinates
