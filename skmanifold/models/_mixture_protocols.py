@@ -239,8 +239,8 @@ class _LabelledSubspaces(Protocol):
     def beginnings(self) -> Any:
         """Pairs, one or several: labels to begin with, and the parameters fitted to their rows."""
 
-    def draw_labels(self, subspaces: Any, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
-        """Draw labels given the subspaces.
+    def draw_labels(self, subspaces: Any, offsets: np.ndarray, key: np.uint64) -> tuple[Any, float]:
+        """Draw labels, and missing cells if there are some, given the subspaces.
 
         Parameters
         ----------
@@ -252,7 +252,8 @@ class _LabelledSubspaces(Protocol):
 
         Returns
         -------
-        labels : ndarray of shape (n_rows,)
+        labels : ndarray of shape (n_rows,), or object
+            An object if it has missing cells too.
         log_likelihood : float
             Log likelihood of the data given the subspaces, in nats.
         """
@@ -269,14 +270,15 @@ class SubspaceMixtureModel(_LabelledSubspaces, Protocol):
     def start_model(self) -> Any:
         """The model on which starts are tried: the same, or one of lower dimensions."""
 
-    def draw_subspaces(self, position: Any, labels: np.ndarray, n_sweeps: int, key: np.uint64) -> Any:
+    def draw_subspaces(self, position: Any, labels: Any, n_sweeps: int, key: np.uint64) -> Any:
         """Gibbs transitions of all parameters given the labels.
 
         Parameters
         ----------
         position : object
             The parameters.
-        labels : ndarray of shape (n_rows,)
+        labels : ndarray of shape (n_rows,), or object
+            As `draw_labels` returns them.
         n_sweeps : int
             Number of sweeps.
         key : uint64

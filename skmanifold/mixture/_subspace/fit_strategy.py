@@ -21,6 +21,7 @@ from ...inference._draw_store import DrawStore, evenly_spaced
 from ...numerics.linalg import gram_of_columns, gram_of_rows, symmetric_eigen
 from ...random._keys import Purpose, subkey, uniform
 from ...random._variates import some_rows
+from ...samplers import FrameGibbs
 from ...utils._threads import Workers
 from .._memberships import DirichletWeights, Position, PositionDraws, read_labels
 from .._scores import FamilyRows, label_rows, shares_and_log_density
@@ -40,6 +41,7 @@ _SAME_LOSS = 1e-9  # relative tolerance, so that rounding does not decide betwee
 _LEAST_NOISE = 1e-10  # noise variance, relative to a mean variance of 1, of rows that lie exactly on subspaces
 _MAX_NOISE_ROUNDS = 20
 _LEAST_AXIS = 1e-12  # relative variance; with few rows, smaller ones are rounding errors
+_N_STEPS = 10  # with one subspace, before initial partitions of rows with missing cells
 _LEAST_SPREAD = 1e-7  # relative singular value; smaller ones are rounding errors
 
 
@@ -362,7 +364,9 @@ class SubspacesFit(FitStrategy):
         of_chains: tuple[Any, ...] = (family, weights, [], workers, self.run.schedule.burn_in)
         if rows.has_missing:
             # Their rows change, also those of one subspace
-            return IncompleteSubspaceModel(rows, SubspaceModel(_filled(rows, family), *of_chains))
+            return IncompleteSubspaceModel(
+                rows, SubspaceModel(_filled(rows, family, self.run.key, workers), *of_chains)
+            )
         of_rows = SingleSubspaceModel if self.mixture.n_components == 1 else SubspaceModel
         return of_rows(rows.values, *of_chains)
 
@@ -447,9 +451,15 @@ class SubspacesFit(FitStrategy):
         return {"_draw": draw, "_labels": labels[: self.n_stored]}
 
 
-def _filled(rows: DenseRows, family: SubspaceFamily) -> np.ndarray:
-    """Rows whose missing cells are predicted from one subspace, by expectation maximisation from column means."""
-    return np.where(np.isnan(rows.values), np.nanmean(rows.values, axis=0), rows.values)
+def _filled(rows: DenseRows, family: SubspaceFamily, key: np.uint64, workers: Workers) -> np.ndarray:
+    """Rows whose missing cells are drawn from one subspace for all rows, in some steps from the means of columns."""
+    X = np.where(np.isnan(rows.values), np.nanmean(rows.values, axis=0), rows.values)
+    one, labels = family._replace(log_dimension=family.log_dimension[:1]), np.zeros(len(X), np.int32)
+    model = IncompleteSubspaceModel(rows, SubspaceModel(X, one, DirichletWeights(1.0), [labels], workers))
+    state = FrameGibbs().init(model, key)
+    for _ in range(_N_STEPS):
+        state = FrameGibbs().step(model, state)
+    return state.latents.rows
 
 
 def summarise_subspaces(draws: list[Position], max_dimension: int) -> dict[str, Any]:

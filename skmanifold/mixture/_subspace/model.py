@@ -261,10 +261,10 @@ class IncompleteSubspaceModel:
         self.complete.workers.run(draw, split_range(len(X), _ROWS))
         return CompletedRows(labels, completed), float(log_density.sum())
 
-    def draw_subspaces(self, position: Position, latents: CompletedRows, n_sweeps: int, key: np.uint64) -> Position:
+    def draw_subspaces(self, position: Position, labels: CompletedRows, n_sweeps: int, key: np.uint64) -> Position:
         """Update the parameters given labels and rows."""
-        model = replace(self.complete, X=latents.rows)
-        return model.draw_subspaces(position, latents.labels, n_sweeps, key)
+        model = replace(self.complete, X=labels.rows)
+        return model.draw_subspaces(position, labels.labels, n_sweeps, key)
 
 
 class Moments:
