@@ -147,6 +147,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            NaN marks a missing cell.
         y : array-like of shape (n_samples,)
 
         Returns
@@ -156,7 +157,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         Raises
         ------
         ValueError
-            If X has values that are not finite, a class has fewer rows than the mixture has components, or
+            If X has infinite values, a class has fewer rows than the mixture has components, or
             `class_prior` is not an array of one probability for each class.
         """
         with torn_down(self), all_or_nothing(self):

@@ -134,6 +134,9 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
 
     Notes
     -----
+    Cells may be missing at random (NaN). They are drawn given the observed cells of their row, with the coordinates in
+    the subspace integrated out for the labels. `score_samples` is then the density of the observed cells.
+
     The noise has the same variance in all directions. Scale columns of different units before the fit. A component may
     lose all its rows; its parameters are then drawn from the prior.
 
@@ -228,6 +231,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            NaN marks a missing cell, which the sampler ``"gibbs"`` draws.
         y : Ignored
 
         Returns
@@ -237,7 +241,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         Raises
         ------
         ValueError
-            If X has values that are not finite or fewer rows than `n_components`, or a parameter is incompatible with
+            If X has values that are infinite, or missing cells with ``"conway"``, or fewer rows than `n_components`, or a parameter is incompatible with
             X.
         IncompatibleError
             If the sampler needs something that this model does not provide.

@@ -122,7 +122,8 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
         Returns
         -------
         distances : ndarray of shape (n_samples, n_components)
-            In the units of X.
+            In the units of X. Of a row with missing cells, those of its observed cells from the nearest point of the
+            subspace.
         """
         rows, K = self._read(X), len(self.means_)
         if rows.has_missing:
@@ -162,7 +163,8 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
         -------
         projection : Projection
             ``coordinates`` of shape (n_samples, max(dimensions_)) are relative to ``means_`` and along the rows of
-            ``bases_``, with NaN beyond the dimension of the subspace of a row. ``labels`` are the components.
+            ``bases_``, with NaN beyond the dimension of the subspace of a row, and means given the observed cells of a
+            row with missing cells. ``labels`` are the components.
 
         Raises
         ------

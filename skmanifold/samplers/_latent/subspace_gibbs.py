@@ -46,7 +46,10 @@ class FrameGibbs(BaseSampler):
     Once per step the birth or death of a direction is also proposed, from a distribution fitted to the residuals of the
     rows (an angular central Gaussian, [2]_). In high dimensions random directions would hardly be accepted.
 
-    A component without rows follows its prior.
+    A component without rows follows its prior. Missing cells of rows are drawn after the labels, given the observed
+    cells :math:`x_O`: with :math:`x = c + (A s + e) / \sqrt g`, :math:`A = U' \mathrm{diag}(\sqrt{1 / r - 1})` and
+    standard normal s and e, the coordinates s have the precision :math:`M = I + A_O' A_O` and the mean
+    :math:`M^{-1} A_O' (x_O - c_O) \sqrt g`.
 
     Parameters
     ----------
