@@ -64,6 +64,7 @@ RNG = np.random.default_rng(0)
 COUNTS = make_lda_corpus(120, 60, 5, random_state=0).data
 LARGE = np.asarray(COUNTS.toarray() if sp.issparse(COUNTS) else COUNTS).astype(np.int64) * 400
 ROWS = RNG.normal(size=(150, 6)) + 3.0 * RNG.integers(0, 3, (150, 1))
+HOLES = np.where(np.random.default_rng(1).random(ROWS.shape) < 0.2, np.nan, ROWS)
 BITS = (ROWS > 2.0).astype(float)
 CODES = RNG.integers(0, 4, (150, 7)).astype(float)
 CODES[3, 2] = np.nan
@@ -121,6 +122,7 @@ def estimators() -> Iterator[Case]:
             yield f"SphericalAdmixture, {sampler}", estimator, COUNTS, ("fit",)
     for noise in ("shared", "per_cluster"):
         yield f"SubspaceMixture, {noise}", SubspaceMixture(3, noise=noise, **SHORT), ROWS, ("fit",)
+    yield "SubspaceMixture, missing cells", SubspaceMixture(3, **SHORT), HOLES, ("fit",)
     yield "SubspaceClassifier", SubspaceClassifier(SubspaceMixture(1, **SHORT), random_state=0), ROWS, ("fit",)
     mixture = ExponentialFamilyMixture(3, emission="auto", **SHORT)
     yield "MixtureClassifier", MixtureClassifier(mixture), TABLE, ("fit",)

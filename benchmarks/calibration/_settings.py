@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from skmanifold.metrics import calibration_ranks
 
+DENSITIES = "log joint density", "log likelihood"  # names of quantities
 N_DRAWS = 39  # intervals of 50 and 90% have exactly these levels
 
 
@@ -52,6 +53,21 @@ class Setting(NamedTuple):
     fit: dict[str, Any] = {}  # noqa: RUF012
     kind: str = "exact"
     prepare: Callable[[Any, Any, np.random.Generator], Any] | None = None
+
+    def of_other_rows(self, name, title, prepare):
+        """The setting with rows that differ from those drawn, so that their density is not known."""
+        quantities = {key: of for key, of in self.quantities.items() if key not in DENSITIES}
+        changed = {"name": f"{self.name}_{name}", "title": f"{self.title}, {title}"}
+        return self._replace(**changed, prepare=prepare, quantities=quantities)
+
+    def with_missing(self):
+        """The setting with a fifth of the cells missing at random."""
+        return self.of_other_rows("missing", "missing cells", hide_cells)
+
+
+def hide_cells(estimator, X, rng):
+    """X with missing cells."""
+    return np.where(rng.random(X.shape) < 0.2, np.nan, X)
 
 
 def simulate(setting, number):

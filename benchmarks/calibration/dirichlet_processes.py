@@ -11,7 +11,7 @@ from skmanifold.samplers import SCIR, SGRHMC, SGRLD
 
 from . import _quantities as q
 from ._settings import Setting
-from .mixtures import EMISSIONS, hide_cells, quantities_of
+from .mixtures import EMISSIONS, quantities_of
 
 TITLE = "DPMixture and DPCategoricalMixture"
 OF_PARTITIONS = {
@@ -42,18 +42,6 @@ def _setting(name, **others):
     return Setting(f"process_{name}", f"slice, {name}", DPMixture(emission), shape, quantities, **others)
 
 
-def _of_other_rows(base, name, title, prepare):
-    """The setting with rows that differ from those drawn, so that their log joint density is not known."""
-    quantities = {key: of for key, of in base.quantities.items() if key != "log joint density"}
-    return base._replace(
-        name=f"{base.name}_{name}", title=f"{base.title}, {title}", prepare=prepare, quantities=quantities
-    )
-
-
-def _with_missing(base):
-    return _of_other_rows(base, "missing", "missing cells", hide_cells)
-
-
 def _with_rounding(base, width):
     """The fit knows the width of the cells; the parameters of `sample_prior` do not depend on it."""
     emission = clone(base.estimator.emission).set_params(resolution=width)
@@ -61,7 +49,7 @@ def _with_rounding(base, width):
     def rounded(estimator, X, rng):
         return width * np.round(X / width)
 
-    return _of_other_rows(base, "rounded", "rounded numbers", rounded)._replace(estimator=DPMixture(emission))
+    return base.of_other_rows("rounded", "rounded numbers", rounded)._replace(estimator=DPMixture(emission))
 
 
 def _categorical(name, title, sampler, quantities=OF_PARTITIONS, **others):
@@ -80,9 +68,9 @@ def _with_free_prior(covariance_type, **others):
 
 
 SETTINGS = [_setting(name) for name in EMISSIONS]
-SETTINGS += [_with_missing(_setting(name)) for name in ("gaussian", "bernoulli")]
+SETTINGS += [_setting(name).with_missing() for name in ("gaussian", "bernoulli")]
 SETTINGS += [_with_free_prior(name) for name in ("full", "diag", "spherical")]
-SETTINGS += [_with_missing(_with_free_prior("full")), _with_rounding(_setting("gaussian"), 0.5)]
+SETTINGS += [_with_free_prior("full").with_missing(), _with_rounding(_setting("gaussian"), 0.5)]
 SETTINGS.append(_categorical("slice", "slice, DPCategoricalMixture of codes", "slice"))
 SETTINGS += [
     _categorical(

@@ -47,11 +47,6 @@ def quantities_of(name):
     return {}
 
 
-def hide_cells(estimator, X, rng):
-    """X with a fifth of its cells missing at random."""
-    return np.where(rng.random(X.shape) < 0.2, np.nan, X)
-
-
 def _quantities(name):
     shared = {
         "log likelihood": q.number("log_likelihood"),
@@ -72,14 +67,8 @@ def _setting(name, sampler="gibbs", **others):
     return Setting(f"mixture_{name}", f"gibbs, {name}", estimator, shape, _quantities(name), **others)
 
 
-def _with_missing(name):
-    quantities = {key: value for key, value in _quantities(name).items() if key != "log likelihood"}
-    base = _setting(name, prepare=hide_cells)
-    return base._replace(name=f"mixture_{name}_missing", title=f"{base.title}, missing cells", quantities=quantities)
-
-
 SETTINGS = [_setting(name) for name in EMISSIONS]
-SETTINGS += [_with_missing(name) for name in ("gaussian", "gaussian_tied", "gaussian_diag", "poisson")]
+SETTINGS += [_setting(name).with_missing() for name in ("gaussian", "gaussian_tied", "gaussian_diag", "poisson")]
 SETTINGS.append(
     _setting("bernoulli", kind="wrong", fit={"weight_prior": 5.0})._replace(
         name="mixture_wrong_prior", title="gibbs, bernoulli, another weight_prior"

@@ -39,6 +39,7 @@ SETTINGS = [
     _setting("one", "gibbs, one subspace", 1),
     _setting("two", "gibbs, two subspaces", 2),
     _setting("per_cluster", "gibbs, two subspaces, noise per cluster", 2, noise="per_cluster"),
+    _setting("two", "gibbs, two subspaces", 2).with_missing(),
     _setting("conway", "conway, two subspaces", 2, sampler="conway", kind="approximate"),
     _setting("wrong", "gibbs, two subspaces, another ratio_prior", 2, kind="wrong", fit={"ratio_prior": 2.0}),
 ]

@@ -9,7 +9,6 @@ from skmanifold.emissions import Categorical, Columns, Gaussian
 
 from . import _quantities as q
 from ._settings import Setting
-from .mixtures import hide_cells
 
 TITLE = "CrossCat"
 
@@ -46,17 +45,11 @@ def _setting(name, title, emission, **others):
     return Setting(f"views_{name}", title, CrossCat(emission, n_chains=1), shape, QUANTITIES, **others)
 
 
-def _with_missing(base):
-    quantities = {name: of for name, of in base.quantities.items() if name != "log joint density"}
-    changed = {"name": f"{base.name}_missing", "title": f"{base.title}, missing cells"}
-    return base._replace(**changed, prepare=hide_cells, quantities=quantities)
-
-
 SETTINGS = [
     _setting("given", "view_slice, given hyperparameters", GIVEN),
     _setting("drawn", "view_slice, drawn hyperparameters", DRAWN),
 ]
-SETTINGS.append(_with_missing(SETTINGS[1]))
+SETTINGS.append(SETTINGS[1].with_missing())
 SETTINGS.append(
     _setting("wrong_prior", "view_slice, another view_concentration_prior", GIVEN, kind="wrong")._replace(
         fit={"view_concentration_prior": (8.0, 1.0)}

@@ -241,8 +241,8 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         Raises
         ------
         ValueError
-            If X has values that are infinite, or missing cells with ``"conway"``, or fewer rows than `n_components`, or a parameter is incompatible with
-            X.
+            If X has infinite values, missing cells with ``"conway"``, or fewer rows than `n_components`, or a parameter
+            is incompatible with X.
         IncompatibleError
             If the sampler needs something that this model does not provide.
         """
