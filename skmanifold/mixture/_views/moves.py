@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .model import ColumnNumbers, View, ViewModel
 
 _MOST_TRIED = 0.1  # share of the columns for which new views are proposed in a pass
+_ROWS_JOINED = 20_000  # of more rows splits and merges are rarer: they take about as long as a pass over the rows
 _ROWS_SCANNED = 2000  # of more rows proposals are rare: a scan takes longer than a pass over the rows
 
 
@@ -136,6 +137,8 @@ def split_or_merge(
     are proposed given the numbers of clusters, in both directions.
     """
     i, is_split = int(uniform(key, 0) * model.n_columns), uniform(key, 1) < 0.5
+    if uniform(key, 4) >= _ROWS_JOINED / model.n_rows:
+        return views
     where = labels_of_columns(views)
     partners = np.flatnonzero((where == where[i]) == is_split)
     partners = partners[partners != i]
