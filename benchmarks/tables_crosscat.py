@@ -375,7 +375,7 @@ def show_prediction(name, tables, runs):
             best = np.nanmin(np.where(np.isnan(found), np.inf, found), axis=0)
             names = [methods[np.nanargmin(own)] if np.isfinite(own).any() else "-" for own in found.T]
             row((data, f"{share:.0%}", *cells, *names))
-            # Squared errors of numbers, and log losses, beside those of other libraries
+            # Squared errors of numbers, and log losses, compared with other libraries
             losses = found[[method != "DPMixture" for method in methods]] ** np.array([2, 1])
             near.append(np.where(np.isfinite(best), losses[0] <= WITHIN * np.nanmin(losses, axis=0), np.nan))
     if OURS not in MIXTURES:

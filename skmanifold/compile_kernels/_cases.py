@@ -189,7 +189,7 @@ def _others(name: str) -> Iterator[Case]:
             yield Case(name, {"emission": kind, "sampler": sampler}, _points_with_missing_cells)
     if name == "SubspaceMixture":
         yield Case(name, {"noise": "per_cluster"}, _DATA[name])
-        yield Case(name, {}, _points_with_missing_cells)
+        yield Case(name, {"sampler": "gibbs"}, _points_with_missing_cells)
     if name == "VonMisesFisherMixture":
         yield Case(name, {"assignment": "hard"}, _DATA[name])
         yield Case(name, {"concentration": "shared"}, _DATA[name])

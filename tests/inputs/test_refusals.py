@@ -166,7 +166,7 @@ def test_sparse_columns_where_data_are_dense(name):
 
 
 @pytest.mark.parametrize("table", [lambda X: pandas(X, "Int64"), polars, arrow], ids=["pandas", "polars", "arrow"])
-@pytest.mark.parametrize("name", ["lda", "directions", "subspaces"])
+@pytest.mark.parametrize("name", ["lda", "directions"])
 def test_missing_cells(name, table):
     assert refusal(name, table(with_missing(name))) == refusal(name, with_missing(name))
 
