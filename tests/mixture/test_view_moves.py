@@ -248,7 +248,7 @@ def not_apart(family, blocks, other, *arguments):
 moves_coarsened = moves.coarsened
 
 
-def repeated(move, n_times=4):
+def repeated(move, n_times=3):
     def step(model, gamma, views, key):
         for number in range(n_times):
             gamma, views = move(model, gamma, views, subkey(key, number))
@@ -282,7 +282,7 @@ WRONG = {  # moves, whether concentrations are drawn, steps, and what is replace
         {"np": Altered(np, logaddexp=lambda first, second: np.zeros(len(second)))},
     ),
     "no probability of the partitions of a split": (
-        repeated(split_merges),
+        split_merges,
         False,
         {"coarsened": lambda *arguments: (moves_coarsened(*arguments)[0], 0.0)},
     ),
