@@ -27,10 +27,21 @@ _MOST_SQUARES = 1e6  # loadings whose sums may be subtracted
 _LEAST_SHARE = 1e-12  # of a component, in expected values
 
 
+@njit(cache=True, nogil=True)
+def _fill_squares(loadings, squares):
+    """Fill the sums of squares of the columns of A of each component, (K, capacity)."""
+    squares[:] = 0.0
+    for k in range(len(loadings)):
+        for a in range(loadings.shape[1]):
+            for i in range(loadings.shape[2]):
+                squares[k, i] += loadings[k, a, i] * loadings[k, a, i]
+
+
 class Loadings(NamedTuple):
     """Components in the form of this module."""
 
     loadings: np.ndarray  # (K, m, capacity)
+    squares: np.ndarray  # (K, capacity), sums of squares of the columns of A; A'A is diagonal
     dims: np.ndarray  # (K,)
     centres: np.ndarray  # (K, m)
     roots: np.ndarray  # (K,), square roots of the noise precisions
@@ -40,19 +51,11 @@ class Loadings(NamedTuple):
         """Those of `Subspaces`."""
         ratios = np.where(subspaces.is_direction(), subspaces.ratios, 1.0)
         bases = np.where(subspaces.is_direction()[..., np.newaxis], subspaces.bases, 0.0)
-        loadings = bases * np.sqrt(1.0 / ratios - 1.0)[..., np.newaxis]
+        loadings = np.ascontiguousarray((bases * np.sqrt(1.0 / ratios - 1.0)[..., np.newaxis]).mT)
+        squares = np.empty(ratios.shape)
+        _fill_squares(loadings, squares)
         roots, centres = np.sqrt(subspaces.noise), np.require(subspaces.centres, requirements=["C", "W"])
-        return cls(np.ascontiguousarray(loadings.mT), np.array(subspaces.dims), centres, roots)
-
-
-@njit(cache=True, nogil=True)
-def _fill_squares(loadings, squares):
-    """Fill the sums of squares of the columns of A of each component, (K, capacity); A'A is diagonal."""
-    squares[:] = 0.0
-    for k in range(len(loadings)):
-        for a in range(loadings.shape[1]):
-            for i in range(loadings.shape[2]):
-                squares[k, i] += loadings[k, a, i] * loadings[k, a, i]
+        return cls(loadings, squares, np.array(subspaces.dims), centres, roots)
 
 
 @njit(cache=True, nogil=True)
@@ -120,13 +123,11 @@ def _along(loadings, a, d, coordinates):
 
 
 @njit(cache=True, nogil=True)
-def add_terms_of_incomplete(X, patterns, start, stop, loadings, dims, centres, roots, out):
+def add_terms_of_incomplete(X, patterns, start, stop, loadings, squares, dims, centres, roots, out):
     """Add the log densities of the observed cells of the rows start to stop to `out`, (stop - start, K)."""
     m, capacity = loadings.shape[1:]
     seen, missing, gaps = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m)
     root, coordinates, nothing = np.empty((capacity, capacity)), np.empty(capacity), np.zeros(capacity)
-    squares = np.empty((len(dims), capacity))
-    _fill_squares(loadings, squares)
     for k in range(len(dims)):
         d, own, last, log_root, n_seen = dims[k], loadings[k], -1, 0.0, 0
         log_scale = math.log(roots[k]) - HALF_LOG_2PI
@@ -147,7 +148,7 @@ def add_terms_of_incomplete(X, patterns, start, stop, loadings, dims, centres, r
 
 
 @njit(cache=True, nogil=True)
-def draw_missing(X, start, stop, labels, first_row, loadings, dims, centres, roots, key, out):
+def draw_missing(X, start, stop, labels, first_row, loadings, squares, dims, centres, roots, key, out):
     """Draw the missing cells of the rows start to stop given the observed ones and the label; `out` has all cells.
 
     The draws of a row depend on the key and its number, which is `first_row` for the first row of X.
@@ -155,8 +156,6 @@ def draw_missing(X, start, stop, labels, first_row, loadings, dims, centres, roo
     m, capacity = loadings.shape[1:]
     seen, missing, gaps = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m)
     root, coordinates, noise = np.empty((capacity, capacity)), np.empty(capacity), np.empty(capacity)
-    squares = np.empty((len(dims), capacity))
-    _fill_squares(loadings, squares)
     for row in range(start, stop):
         n_missing, k = find_missing(X, row, seen, missing), labels[row]
         for a in range(m):
@@ -174,13 +173,11 @@ def draw_missing(X, start, stop, labels, first_row, loadings, dims, centres, roo
 
 
 @njit(cache=True, nogil=True)
-def _add_moments(X, patterns, shares, loadings, dims, centres, roots, firsts, seconds):
+def _add_moments(X, patterns, shares, loadings, squares, dims, centres, roots, firsts, seconds):
     """Add the moments of missing cells given the observed ones, times the shares of the components, (n, K)."""
     m, capacity = loadings.shape[1:]
     seen, missing, gaps = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m)
     root, coordinates, nothing = np.empty((capacity, capacity)), np.empty(capacity), np.zeros(capacity)
-    squares = np.empty((len(dims), capacity))
-    _fill_squares(loadings, squares)
     image = np.empty(capacity)
     for k in range(len(dims)):
         d, own, last, n_missing = dims[k], loadings[k], -1, 0
