@@ -19,7 +19,7 @@ from ..utils._typing import ArrayLike, MatrixLike
 from ._base import WeighableEmission, positive_prior, refuse_unset
 from ._categories import CategoryCounts, CategoryFamily, log_marginals_of_columns
 from ._cells import CategoryCells
-from ._codes import Table, category_table, fill_codes, fit_categories, given_categories, validate_codes
+from ._codes import Table, categories_of, category_table, fill_codes, fit_categories, given_categories, validate_codes
 from ._linear import ColumnwiseFamily, drawn_places
 from ._statistics import occupied
 
@@ -62,10 +62,8 @@ class CategoricalFamily(ColumnwiseFamily, CategoryFamily):
 
     def _without_others(self, columns: np.ndarray) -> Self:
         """A copy with the Dirichlet parameters of some columns, whose indices ascend."""
-        sizes, is_chosen = np.diff(self.column_start), np.zeros(self.n_features, bool)
-        is_chosen[columns] = True
-        prior = self.prior[np.repeat(is_chosen, sizes)]
-        column_start = np.append(0, np.cumsum(sizes[columns]))
+        prior = self.prior[categories_of(self.column_start, columns)]
+        column_start = np.append(0, np.cumsum(np.diff(self.column_start)[columns]))
         return self._replaced(n_features=len(columns), column_start=column_start, prior=prior)
 
     def log_marginals_of_columns(self, statistics: CategoryCounts) -> np.ndarray:

@@ -19,6 +19,13 @@ _MOST_CATEGORIES = 1_000_000  # of a column with fewer rows; a larger code is pr
 _CELLS_PER_BLOCK = 1 << 16  # converted at once: half a megabyte
 
 
+def categories_of(column_start: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Indices of the categories of some columns, ascending."""
+    is_chosen = np.zeros(len(column_start) - 1, bool)
+    is_chosen[columns] = True
+    return np.flatnonzero(np.repeat(is_chosen, np.diff(column_start)))
+
+
 class Table(LinearRows):
     """Counts of categories by row; a component has a distribution over the categories of each column.
 
@@ -43,9 +50,7 @@ class Table(LinearRows):
 
     def of_columns(self, columns: np.ndarray) -> Table:
         """The table of some columns, whose indices ascend."""
-        sizes, is_chosen = np.diff(self.column_start), np.zeros(self.n_features, bool)
-        is_chosen[columns] = True
-        chosen = np.flatnonzero(np.repeat(is_chosen, sizes))
+        sizes, chosen = np.diff(self.column_start), categories_of(self.column_start, columns)
         table = self._of_statistics(chosen, int(self.column_start[-1]))
         table = table._replace(n_features=len(columns), column_start=np.append(0, np.cumsum(sizes[columns])))
         if self.log_base is None:
