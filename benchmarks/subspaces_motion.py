@@ -28,7 +28,7 @@ from benchmarks._corpora import data_folder
 from benchmarks._partitions import agreement
 from benchmarks._results import add_write, begin_table, finish, row, title
 from skmanifold import SubspaceMixture
-from skmanifold.mixture._subspace.fit_strategy import spectral_labels
+from skmanifold.mixture._subspace.starts import spectral_labels
 from skmanifold.random._keys import root_key
 
 

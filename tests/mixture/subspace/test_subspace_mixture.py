@@ -185,9 +185,7 @@ def _no_work_begins(monkeypatch):
         (ConwayWalk, "step"),
     ):
         monkeypatch.setattr(owner, name, lambda *args, **kwargs: pytest.fail("work began"))
-    monkeypatch.setattr(
-        "skmanifold.mixture._subspace.fit_strategy._label_some_rows", lambda *args: pytest.fail("work began")
-    )
+    monkeypatch.setattr("skmanifold.mixture._subspace.starts._label_some_rows", lambda *args: pytest.fail("work began"))
 
 
 @pytest.mark.usefixtures("_no_work_begins")

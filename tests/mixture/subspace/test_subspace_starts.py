@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import multivariate_normal
 from sklearn.metrics import adjusted_rand_score
 
-from skmanifold.mixture._subspace import fit_strategy as initial_partitions
-from skmanifold.mixture._subspace.fit_strategy import (
+from skmanifold.mixture._subspace import starts as initial_partitions
+from skmanifold.mixture._subspace.starts import (
     KFlats,
     choose_dimensions_and_noise,
     coordinates,
