@@ -58,7 +58,7 @@ class Subspaces(NamedTuple):
         """Components of different dimensions in padded arrays."""
         dims = np.array([len(basis) for basis in bases])
         K, m = centres.shape
-        padded, filled = np.zeros((K, max(1, dims.max()), m)), np.ones((K, max(1, dims.max())))
+        padded, filled = np.zeros((K, max(1, dims.max(initial=0)), m)), np.ones((K, max(1, dims.max(initial=0))))
         for k, d in enumerate(dims):
             padded[k, :d], filled[k, :d] = bases[k], ratios[k]
         return cls(padded, dims, filled, centres, noise)
@@ -92,8 +92,7 @@ class SubspaceFamily(NamedTuple):
 
     :math:`p(d_k)` with a uniform subspace given :math:`d_k`; centres :math:`N(\text{location}, \lambda I)`; noise
     precisions Ga(shape, rate); ratios of precisions Beta(a, 1). Bases are not integrated out, so the posterior given
-    rows has no closed form and is drawn by transitions. The family serves in finite mixtures only; `draw` draws from
-    the prior.
+    rows has no closed form and is drawn by transitions; `draw` draws from the prior.
     """
 
     # Each row normalised; -inf where a dimension is impossible
@@ -119,6 +118,10 @@ class SubspaceFamily(NamedTuple):
     def max_dimension(self) -> int:
         """The largest dimension that is possible."""
         return self.log_dimension.shape[1] - 1
+
+    def with_components(self, n_components: int) -> SubspaceFamily:
+        """The family for this number of components, which all have the prior of the first."""
+        return self._replace(log_dimension=np.repeat(self.log_dimension[:1], n_components, axis=0))
 
     def shapes(self) -> list[tuple[int, ...]]:
         """Shapes of the statistics: there are none."""

@@ -165,7 +165,7 @@ def flip_directions(scatters, inside, ratios, n, noise, log_dimension, shape, ke
 
 
 @njit(cache=True, nogil=True)
-def _spectrum(Y, basis):
+def spectrum(Y, basis):
     """Positive eigenvalues, decreasing, and eigenvectors (as rows) of the scatter of Y orthogonal to the basis."""
     left = Y - np.dot(np.dot(Y, basis.T), basis)
     few = len(left) <= left.shape[1]
@@ -197,14 +197,14 @@ def _bound(eigenvalues, n_zero, top_eigenvalue):
 
 
 @njit(cache=True, nogil=True)
-def _fit_proposal(Y, basis, n, noise):
+def fit_proposal(Y, basis, n, noise):
     """Fit the angular central Gaussian distribution from which a new direction is proposed.
 
     Given its likeliest ratio, a direction orthogonal to `basis` is Bingham with a matrix A. The inverse covariance I +
     (top eigenvalue I - A) / b has the smallest bound (Kent, Ganeiber and Mardia, 2018). Returns A's positive
     eigenvalues, their vectors, the largest, b, the factor from scatters to eigenvalues, and the dimension of the space.
     """
-    values, axes = _spectrum(Y, basis)
+    values, axes = spectrum(Y, basis)
     q = Y.shape[1] - len(basis)
     n_axes = min(len(values), q)
     largest_scatter = values[0] if n_axes > 0 else 0.0
@@ -214,7 +214,7 @@ def _fit_proposal(Y, basis, n, noise):
 
 
 @njit(cache=True, nogil=True)
-def _log_proposal_density(scatter, eigenvalues, top_eigenvalue, b, per_scatter, q):
+def log_proposal_density(scatter, eigenvalues, top_eigenvalue, b, per_scatter, q):
     """Log density of a proposed direction with this scatter along it, relative to the uniform distribution."""
     log_det = (q - len(eigenvalues)) * math.log1p(top_eigenvalue / b)
     for eigenvalue in eigenvalues:
@@ -223,7 +223,7 @@ def _log_proposal_density(scatter, eigenvalues, top_eigenvalue, b, per_scatter, 
 
 
 @njit(cache=True, nogil=True)
-def _propose_direction(basis, eigenvalues, axes, top_eigenvalue, b, key):
+def propose_direction(basis, eigenvalues, axes, top_eigenvalue, b, key):
     """Append to `basis` a direction drawn from the proposal distribution; returns the larger basis."""
     d, m = basis.shape
     frame, z = resize_rows(basis, d + 1), np.empty(m)
@@ -269,11 +269,11 @@ def birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key):
     unchanged = basis, ratios
     # Birth: the direction is proposed near the axes of largest scatter, and its ratio drawn if it is accepted.
     if uniform(key, _CHOICE) < p_birth:
-        eigenvalues, axes, top_eigenvalue, b, per_scatter, q = _fit_proposal(Y, basis, n, noise)
-        frame = _propose_direction(basis, eigenvalues, axes, top_eigenvalue, b, fold_in(key, _DIRECTION))
+        eigenvalues, axes, top_eigenvalue, b, per_scatter, q = fit_proposal(Y, basis, n, noise)
+        frame = propose_direction(basis, eigenvalues, axes, top_eigenvalue, b, fold_in(key, _DIRECTION))
         scatter = scatter_along(Y, frame[d])
         log_accept = log_gain(n, scatter, noise, shape) + log_dimension[d + 1] - log_dimension[d]
-        log_accept -= _log_proposal_density(scatter, eigenvalues, top_eigenvalue, b, per_scatter, q)
+        log_accept -= log_proposal_density(scatter, eigenvalues, top_eigenvalue, b, per_scatter, q)
         log_accept += math.log((1.0 - _birth_probability(d + 1, log_dimension)) / p_birth)
         if -exponential(key, _ACCEPTANCE) >= log_accept:
             return unchanged
@@ -288,10 +288,10 @@ def birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key):
     smaller, kept = basis[:-1].copy(), ratios[:-1].copy()
     copy_to(smaller[removed:], basis[removed + 1 :])
     copy_to(kept[removed:], ratios[removed + 1 :])
-    eigenvalues, axes, top_eigenvalue, b, per_scatter, q = _fit_proposal(Y, smaller, n, noise)
+    eigenvalues, axes, top_eigenvalue, b, per_scatter, q = fit_proposal(Y, smaller, n, noise)
     scatter = scatter_along(Y, basis[removed])
     log_accept = log_dimension[d - 1] - log_dimension[d] - log_gain(n, scatter, noise, shape)
-    log_accept += _log_proposal_density(scatter, eigenvalues, top_eigenvalue, b, per_scatter, q)
+    log_accept += log_proposal_density(scatter, eigenvalues, top_eigenvalue, b, per_scatter, q)
     log_accept += math.log(_birth_probability(d - 1, log_dimension) / (1.0 - p_birth))
     if -exponential(key, _ACCEPTANCE) >= log_accept:
         return unchanged
@@ -432,29 +432,46 @@ def _log_frames(scatters, noise, ratios, d):
 
 
 @njit(cache=True, nogil=True)
-def best_dimension(scatters, n, log_dimension, ratio_shape, noise_shape, noise_rate):
-    """The most probable dimension, with bases integrated out approximately, and the likeliest precision of its noise.
+def likeliest_noise(scatters, n, size, noise_shape, noise_rate):
+    """Shapes and rates of the precision of the noise, given the dimensions 0 to size - 1 along the principal axes."""
+    m, across = len(scatters), 0.0
+    shapes, rates = np.empty(size), np.empty(size)
+    for j in range(m):
+        across += scatters[j]
+    for d in range(size):
+        if d > 0:
+            across = max(across - scatters[d - 1], 0.0)
+        shapes[d], rates[d] = noise_shape + 0.5 * n * (m - d), noise_rate + 0.5 * across
+    return shapes, rates
+
+
+@njit(cache=True, nogil=True)
+def dimension_levels(scatters, n, precisions, log_dimension, ratio_shape, noise_shape, noise_rate):
+    """Log probability of each dimension and its precision of the noise, with bases integrated out approximately.
 
     `scatters`, (m,), are those of n rows along their principal axes, decreasing. The dimension is at most n / 2 if
     possible: with fewer rows per direction the approximation fails.
     """
-    m = len(scatters)
-    best, d_best, noise_best = -np.inf, np.int64(0), 1.0
-    total, ratios = 0.0, np.empty(m)
+    m, is_first = len(scatters), True
+    levels, total, ratios = np.full(len(log_dimension), -np.inf), 0.0, np.empty(m)
     for j in range(m):
         total += scatters[j]
-    across = total
     for d in range(len(log_dimension)):
-        if d > 0:
-            across = max(across - scatters[d - 1], 0.0)
-        if log_dimension[d] == -np.inf or (2 * d > n and best > -np.inf):
+        if log_dimension[d] == -np.inf or (2 * d > n and not is_first):
             continue
-        noise = (noise_shape + 0.5 * n * (m - d)) / (noise_rate + 0.5 * across)
+        noise, is_first = precisions[d], False
         level = (noise_shape + 0.5 * n * m) * math.log(noise) - noise * (noise_rate + 0.5 * total) + log_dimension[d]
         for j in range(m):
             ratios[j] = min(1.0, n / (noise * max(scatters[j], 1e-300))) if j < d else 1.0
             level += log_gain(n, scatters[j], noise, ratio_shape) if j < d else 0.0
-        level += _log_frames(scatters, noise, ratios, d)
-        if level > best:
-            best, d_best, noise_best = level, np.int64(d), noise
-    return d_best, noise_best
+        levels[d] = level + _log_frames(scatters, noise, ratios, d)
+    return levels
+
+
+@njit(cache=True, nogil=True)
+def best_dimension(scatters, n, log_dimension, ratio_shape, noise_shape, noise_rate):
+    """The most probable dimension, as in `dimension_levels`, and the likeliest precision of its noise."""
+    shapes, rates = likeliest_noise(scatters, n, len(log_dimension), noise_shape, noise_rate)
+    precisions = shapes / rates
+    d = dimension_levels(scatters, n, precisions, log_dimension, ratio_shape, noise_shape, noise_rate).argmax()
+    return d, precisions[d]

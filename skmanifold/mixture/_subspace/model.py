@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -28,6 +28,12 @@ _START_ROWS = 20
 _WIDE = 32  # with more features and few rows, the rows are used instead of scatter matrices
 _LEAST_RATIO = 1e-12  # of precisions in the initial state
 _MOST_KEPT = 64  # features of a single subspace whose whole frame is kept
+
+Restrict = Callable[[np.ndarray, int], None]  # of terms, in place, from a row on: -inf for labels that are excluded
+
+
+def _allow_all(terms: np.ndarray, first: int) -> None:
+    """Each row may have each label."""
 
 
 @dataclass(eq=False)
@@ -55,13 +61,42 @@ class SubspaceModel:
 
     # Labels
 
-    def draw_labels(self, subspaces: Subspaces, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        return len(self.X)
+
+    @property
+    def complete(self) -> SubspaceModel:
+        """The model of completed rows, which are those of X."""
+        return self
+
+    def with_components(self, n_components: int) -> SubspaceModel:
+        """The model with this number of components, which all have the prior of the first."""
+        return replace(self, family=self.family.with_components(n_components))
+
+    def with_starts(self, starts: Sequence[np.ndarray]) -> SubspaceModel:
+        """The model with other initial partitions."""
+        return replace(self, starts=starts)
+
+    def labels_of(self, latents: np.ndarray) -> np.ndarray:
+        """Labels, (n,), of what `draw_labels` returns."""
+        return latents
+
+    def rows_of(self, latents: np.ndarray) -> np.ndarray:
+        """Rows without missing cells, (n, m)."""
+        return self.X
+
+    def draw_labels(
+        self, subspaces: Subspaces, offsets: np.ndarray, key: np.uint64, restrict: Restrict = _allow_all
+    ) -> tuple[np.ndarray, float]:
         """Draw labels given subspaces, (n,) int32; also returns the sum of the log densities. `offsets` are (K,)."""
         labels, log_density = np.empty(len(self.X), np.int32), np.empty(len(self.X))
 
         def draw(first: int, stop: int) -> None:
             terms = np.zeros((stop - first, len(offsets)))
             add_log_terms(self.X, first, stop, *subspaces, offsets, terms)
+            restrict(terms, first)
             of_rows = labels[first:stop], log_density[first:stop]
             draw_labels_of_terms(terms, key, first, np.empty(2 * terms.size), *of_rows)
 
@@ -174,7 +209,9 @@ class SingleSubspaceModel(SubspaceModel):
     def _summarise(self, labels: np.ndarray, origins: np.ndarray) -> Moments | Members:
         return self._all_rows
 
-    def draw_labels(self, subspaces: Subspaces, offsets: np.ndarray, key: np.uint64) -> tuple[np.ndarray, float]:
+    def draw_labels(
+        self, subspaces: Subspaces, offsets: np.ndarray, key: np.uint64, restrict: Restrict = _allow_all
+    ) -> tuple[np.ndarray, float]:
         """Labels, which are 0, and the sum of the log densities."""
         Y, n = self._all_rows.factor(0, subspaces.centres[0]), len(self.X)
         squares = sum_of_squares(Y, subspaces.basis(0), subspaces.ratios[0, : subspaces.dims[0]])
@@ -245,7 +282,26 @@ class IncompleteSubspaceModel:
         """The same model with a smaller maximum dimension."""
         return replace(self, complete=self.complete.start_model)
 
-    def draw_labels(self, subspaces: Subspaces, offsets: np.ndarray, key: np.uint64) -> tuple[CompletedRows, float]:
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        return self.rows.n_rows
+
+    def with_starts(self, starts: Sequence[np.ndarray]) -> IncompleteSubspaceModel:
+        """The model with other initial partitions."""
+        return replace(self, complete=self.complete.with_starts(starts))
+
+    def labels_of(self, latents: CompletedRows) -> np.ndarray:
+        """Labels, (n,), of what `draw_labels` returns."""
+        return latents.labels
+
+    def rows_of(self, latents: CompletedRows) -> np.ndarray:
+        """Rows without missing cells, (n, m)."""
+        return latents.rows
+
+    def draw_labels(
+        self, subspaces: Subspaces, offsets: np.ndarray, key: np.uint64, restrict: Restrict = _allow_all
+    ) -> tuple[CompletedRows, float]:
         """Draw labels and missing cells; also returns the sum of the log densities of the observed cells."""
         X, loadings, patterns = self.rows.values, Loadings.of(subspaces), self.rows.patterns
         labels, log_density, completed = np.empty(len(X), np.int32), np.empty(len(X)), np.empty(X.shape)
@@ -254,6 +310,7 @@ class IncompleteSubspaceModel:
         def draw(first: int, stop: int) -> None:
             terms = np.repeat(log_weights[np.newaxis], stop - first, axis=0)
             add_terms_of_incomplete(X, patterns, first, stop, *loadings, terms)
+            restrict(terms, first)
             of_rows = labels[first:stop], log_density[first:stop]
             draw_labels_of_terms(terms, key, first, np.empty(2 * terms.size), *of_rows)
             draw_missing(X, first, stop, labels, 0, *loadings, of_cells, completed)

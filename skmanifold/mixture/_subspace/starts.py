@@ -155,8 +155,11 @@ class KFlats:
         return next(result for result in refined if result[1] <= least + _SAME_LOSS * (1.0 + abs(least)))
 
 
-def seed_subspaces(rows, key: np.uint64, dimensions) -> np.ndarray:
-    """Partition by subspaces through single rows and their neighbours; each row is chosen far from the earlier ones."""
+def seed_subspaces(rows, key: np.uint64, dimensions, given=None) -> np.ndarray:
+    """Partition by subspaces through single rows and their neighbours; each row is chosen far from the earlier ones.
+
+    `given` are the indices of these rows instead.
+    """
     n = len(rows)
     labels, gaps = np.zeros(n, np.int64), np.full(n, np.inf)
     for k, dimension in enumerate(dimensions):
@@ -164,6 +167,7 @@ def seed_subspaces(rows, key: np.uint64, dimensions) -> np.ndarray:
         chosen = int(place * n)
         if k > 0 and cumulative[-1] > 0.0:
             chosen = min(int(np.searchsorted(cumulative, place * cumulative[-1], side="right")), n - 1)
+        chosen = chosen if given is None else given[k]
         mean, axes, _ = _fit_axes(rows[nearest_rows(rows, chosen, min(2 * dimension + 1, n))], dimension)
         centred = rows - mean
         across = np.maximum(_squared_lengths(centred) - _squared_lengths(centred @ axes.T), 0.0)

@@ -203,7 +203,7 @@ def test_births_without_a_part_of_their_odds_are_seen(wrong):
     if wrong == "odds of trying":
         kernel = altered(frames.birth_death_step, "log_accept += math.log(", "0.0 * math.log(")
     else:
-        kernel = altered(frames.birth_death_step, _log_proposal_density=lambda *law: 0.0)
+        kernel = altered(frames.birth_death_step, log_proposal_density=lambda *law: 0.0)
     exact = exact_of_subspace(ROWS[3], *list(OF_ROWS.values())[:2], P_DIMENSION[3], OF_ROWS["shape"])
     assert_disagrees(subspace_estimate(births_alone(ROWS[3], P_DIMENSION[3], kernel), 3, n_steps=100), exact)
 
