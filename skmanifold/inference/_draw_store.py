@@ -13,7 +13,7 @@ from ..utils._conditions import Array, Integer, Sizes
 from ..utils._declared import Keyed, Saved
 from ..utils._threads import Workers
 
-_TRACE = Array("float64", "n_chains n_draws", nan=True, infinite=True)
+TRACE = Array("float64", "n_chains n_draws", nan=True, infinite=True)  # condition of log densities of draws
 _SMALL = {"topic_weights", "concentration"}
 
 
@@ -22,7 +22,7 @@ def draws_of(*names: str, needed: tuple[str, ...] = (), **others: Any) -> Keyed:
 
     Quantities of only a few numbers, and those `needed`, must be present.
     """
-    return Keyed({*needed, *(_SMALL & others.keys())}, **dict.fromkeys(names, _TRACE), **others)
+    return Keyed({*needed, *(_SMALL & others.keys())}, **dict.fromkeys(names, TRACE), **others)
 
 
 Draw = TypeVar("Draw")

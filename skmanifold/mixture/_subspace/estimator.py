@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, Literal, Self
 
@@ -9,10 +10,11 @@ from sklearn.base import DensityMixin
 
 from ...base import BaseSampledEstimator, FitStrategy, Run
 from ...models._compatibility import is_compatible
-from ...samplers import BaseSampler, ConwayWalk, FrameGibbs
-from ...utils._sklearn import Interval, NumberOf, StrOptions
+from ...samplers import BaseSampler, ConwayWalk, FrameGibbs, Slice
+from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
+from ...utils._sklearn import Interval, StrOptions
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
-from .fit_strategy import SubspacesFit
+from .fit_strategy import ProcessFit, SubspacesFit
 from .inference import SubspaceInference
 from .model import IncompleteSubspaceModel
 
@@ -156,11 +158,11 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     (5, 2)
     """
 
-    _samplers = {sampler.short_name: sampler for sampler in (FrameGibbs, ConwayWalk)}  # noqa: RUF012
+    _samplers = {sampler.short_name: sampler for sampler in (FrameGibbs, ConwayWalk, Slice)}  # noqa: RUF012
     _positive = Interval(Real, 0, None, closed="neither")
     _single_threaded = "blas"
     _parameter_constraints: dict = {  # noqa: RUF012
-        "n_components": [NumberOf("to choose it, compare held-out scores of several numbers")],
+        "n_components": [None, Interval(Integral, 1, None, closed="left")],
         "dimensions": [None, Interval(Integral, 0, None, closed="left"), "array-like"],
         "max_dimension": [None, Interval(Integral, 0, None, closed="left")],
         "noise": [StrOptions({"shared", "per_cluster"})],
@@ -170,12 +172,13 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         "centre_prior_mean": [None, "array-like"],
         "centre_prior_variance": [None, _positive],
         "weight_prior": [_positive],
+        "concentration": [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, closed="both")],
         "init": [StrOptions({"auto", "spectral", "k-flats", "k-means"}), "array-like"],
     }
 
     def __init__(
         self,
-        n_components: int = 2,
+        n_components: int | None = 2,
         *,
         dimensions: int | ArrayLike | None = None,
         max_dimension: int | None = None,
@@ -187,6 +190,8 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         centre_prior_mean: ArrayLike | None = None,
         centre_prior_variance: float | None = None,
         weight_prior: float = 1.0,
+        concentration: float | None = None,
+        concentration_prior: ArrayLike = (1.0, 1.0),
         init: Literal["auto", "spectral", "k-flats", "k-means"] | ArrayLike = "auto",
         max_iter: int = 200,
         burn_in: int | None = None,
@@ -211,6 +216,8 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         self.centre_prior_mean = centre_prior_mean
         self.centre_prior_variance = centre_prior_variance
         self.weight_prior = weight_prior
+        self.concentration = concentration
+        self.concentration_prior = concentration_prior
         self.init = init
         self.max_iter = max_iter
         self.burn_in = burn_in
@@ -248,8 +255,13 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         """
         return self._fit(X)
 
+    def _by_name(self) -> dict[str, Callable[[], BaseSampler]]:
+        """Samplers by name; "gibbs" is `Slice` if the number of components is inferred."""
+        names = super()._by_name()
+        return names if self.n_components else {**names, "gibbs": names["slice"]}
+
     def _strategy(self, X, run: Run) -> FitStrategy:
-        return SubspacesFit(self, X, run)
+        return (SubspacesFit if self.n_components else ProcessFit)(self, X, run)
 
     def __sklearn_tags__(self) -> Any:
         tags, kind = super().__sklearn_tags__(), self._samplers.get(self.sampler, type(self.sampler))

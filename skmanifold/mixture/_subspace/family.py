@@ -287,7 +287,7 @@ def given_family(estimator: Any, m: int) -> SubspaceFamily:
 def _family(estimator: Any, m: int, mean: np.ndarray, variance: float, n_cells: int) -> SubspaceFamily:
     """The family whose defaults are those of data with this mean, variance and number of cells."""
     shared, spread = estimator.noise == "shared", estimator.centre_prior_variance
-    noise = _noise_prior(estimator.noise_prior, variance, n_cells if shared else n_cells / estimator.n_components)
+    noise = _noise_prior(estimator.noise_prior, variance, n_cells if shared else n_cells / (estimator.n_components or 1))
     log_dimension, ratio_shape = _log_dimension_prior(estimator, m), float(estimator.ratio_prior)
     location = mean if estimator.centre_prior_mean is None else _given_location(estimator, m)
     centre_variance = variance if spread is None else float(spread)
@@ -303,7 +303,7 @@ def _given_location(estimator: Any, m: int) -> np.ndarray:
 
 def _log_dimension_prior(estimator: Any, m: int) -> np.ndarray:
     """Log prior of each component's dimension, (K, largest + 1)."""
-    K, fixed = estimator.n_components, estimator.dimensions
+    K, fixed = estimator.n_components or 1, estimator.dimensions
     if fixed is not None:
         return _log_fixed(fixed, K, m, estimator.max_dimension)
     largest = m - 1 if estimator.max_dimension is None else estimator.max_dimension

@@ -13,14 +13,17 @@ from ...base import FitStrategy, Run
 from ...emissions._dense_rows import DenseRows
 from ...inference._chains import Chain, best_chain
 from ...inference._draw_store import DrawStore, evenly_spaced
+from ...metrics._partitions import compact_labels
 from ...random._keys import Purpose, subkey
 from ...samplers import FrameGibbs
+from ...samplers._latent.stick_breaking import check_concentration_prior
 from ...utils._threads import Workers
 from .._memberships import DirichletWeights, Position, PositionDraws
 from .._scores import FamilyRows, label_rows, shares_and_log_density
 from .family import SubspaceFamily, bound_family
 from .model import IncompleteSubspaceModel, SingleSubspaceModel, SubspaceModel
-from .starts import start_partitions
+from .process import SubspaceProcess
+from .starts import start_of_any_number, start_partitions
 
 _ROWS = 1000  # used to match the components of different draws
 _N_STEPS = 10  # with one subspace, before initial partitions of rows with missing cells
@@ -35,7 +38,7 @@ class SubspacesFit(FitStrategy):
         self.run = run
         self.rows = mixture._read_rows(X, reset=True)
         self.n_rows = self.rows.n_rows
-        if self.n_rows < mixture.n_components:
+        if mixture.n_components is not None and self.n_rows < mixture.n_components:
             raise ValueError(
                 f"n_components={mixture.n_components} subspaces need as many rows, but X has n_samples={self.n_rows}."
             )
@@ -57,69 +60,93 @@ class SubspacesFit(FitStrategy):
 
     def prepare(self, model: Any, workers: Workers) -> Any:
         """The model with its initial partitions."""
-        mixture, schedule = self.mixture, self.run.schedule
-        key = subkey(self.run.key, Purpose.START)
-        complete = model.complete if self.rows.has_missing else model
-        starts = start_partitions(complete.X, self.family, mixture.init, mixture.n_init, key)
-        complete = replace(complete, starts=starts)
-        model = replace(model, complete=complete) if self.rows.has_missing else complete
-        _, (weights, subspaces) = model.beginnings[0]
+        mixture, key = self.mixture, subkey(self.run.key, Purpose.START)
+        starts = start_partitions(model.complete.X, self.family, mixture.init, mixture.n_init, key)
+        model = model.with_starts(starts)
+        self._limit_draws(model.beginnings[0][1])
+        return model
+
+    def _limit_draws(self, example: Position) -> None:
+        """Set how many draws are kept, each of about the size of the example."""
+        mixture = self.mixture
         self.n_stored = min(mixture.n_stored_rows, self.n_rows)
-        draw = weights, *subspaces.moved(self.family.location)  # draws have about this size
+        draw = example.weights, *example.parameters.moved(self.family.location)
         draw_bytes = sum(array.nbytes for array in draw) + 4 * self.n_stored
         # The last draw is kept even if it is too large, because the estimates are computed from draws.
         store = DrawStore.within(mixture.max_draws_bytes, mixture.n_chains * draw_bytes)
-        self.stride = store.stride(schedule.n_draws) or schedule.n_draws
-        return model
+        n_draws = self.run.schedule.n_draws
+        self.stride = store.stride(n_draws) or n_draws
 
     def record(self, chain: Chain) -> dict[str, Any]:
         """Every `stride`-th draw, counted from the last, with the labels of the first rows."""
         return self._draw(chain) if chain.is_whole_draw(self.stride) else {}
 
     def estimate(self, chains: list[Chain]) -> dict[str, Any]:
-        """The best chain's draws, in one order of components, and the most probable component of each row."""
+        """The best chain's draws, in one order of components, and the most probable component of each row.
+
+        If the number of components is inferred, the draws are those with the most probable number.
+        """
         best = best_chain(chains)
-        whole_draws = np.flatnonzero([bool(draw) for draw in chains[best].draws])
+        whole_draws = np.flatnonzero(["_draw" in draw for draw in chains[best].draws])
         made = len(whole_draws) > 0  # else the fit was stopped before the first draw
-        kept = [[draw for draw in chain.draws if draw] if made else [self._draw(chain)] for chain in chains]
+        kept = [
+            [draw for draw in chain.draws if "_draw" in draw] if made else [self._draw(chain)] for chain in chains
+        ]
         drawn: list[list[Any]] = [[draw["_draw"] for draw in of_chain] for of_chain in kept]
+        K = int(np.bincount([len(draw.weights) for draw in drawn[best]]).argmax())
+        self.family = family = self._family_of(K)
         orders = self.match_draws(drawn, best)
         pairs = [zip(*of_chain, strict=True) for of_chain in zip(drawn, orders, strict=True)]
         matched = [[Position(draw.weights[k], draw.parameters.in_order(k)) for draw, k in chain] for chain in pairs]
+        used = [draw for draw in matched[best] if len(draw.weights) == K]
         fitted = {
             "best_chain_": best,
-            "centre_prior_mean_": self.family.location,
-            "labels_": self._labels(matched[best]),
-            "_draws": matched[best],
+            "centre_prior_mean_": family.location,
+            "labels_": self._labels(used),
+            "_draws": used,
             "_chains": matched if made else [[] for _ in chains],
             "_whole_draws": whole_draws,
-            "_family": self.family,
-            **summarise_subspaces(matched[best], self.family.max_dimension),
+            "_family": family,
+            **summarise_subspaces(used, family.max_dimension),
         }
         if made and self.n_stored:
-            labels = np.array([[draw["_labels"] for draw in of_chain] for of_chain in kept])
-            places = np.argsort(orders, axis=2).astype(np.int32)  # of the components of each draw in its order
-            fitted["_stored_labels"] = np.take_along_axis(places, labels, axis=2)
+            # Places of the components of each draw in its order
+            stored = [
+                [np.argsort(order)[draw["_labels"]] for draw, order in zip(*of_chain, strict=True)]
+                for of_chain in zip(kept, orders, strict=True)
+            ]
+            fitted["_stored_labels"] = np.array(stored, np.int32)
         return fitted
 
-    def match_draws(self, of_chains: list[list[Position]], best: int) -> np.ndarray:
-        """Order of the components of each draw that matches them by responsibilities, (n_chains, n_draws, K).
+    def _family_of(self, n_components: int) -> SubspaceFamily:
+        """The family with the estimated number of components."""
+        return self.family
 
-        A subset of the rows is used. Components are in order of decreasing mean weight in the best chain.
+    def match_draws(self, of_chains: list[list[Position]], best: int) -> list[list[np.ndarray]]:
+        """Order of the components of each draw that matches them by responsibilities; of each chain.
+
+        A subset of the rows is used. Components are in order of decreasing mean weight in the best chain. Draws with
+        another number of components keep their order.
         """
-        if self.family.n_components == 1:
-            return np.zeros((len(of_chains), len(of_chains[best]), 1), np.int64)
+        K = self.family.n_components
+        orders = [[np.arange(len(draw.weights)) for draw in chain] for chain in of_chains]
+        if K == 1:
+            return orders
         rows = FamilyRows(self.family, self.rows.take(np.arange(0, self.n_rows, -(-self.n_rows // _ROWS))))
 
         def responsibilities(draw: Position) -> np.ndarray:
-            return shares_and_log_density(draw, rows, len(draw.weights), self.workers)[0]
+            return shares_and_log_density(draw, rows, K, self.workers)[0]
 
-        reference = responsibilities(of_chains[best][-1]).T
-        orders = np.array(
-            [[linear_sum_assignment(-(reference @ responsibilities(draw)))[1] for draw in chain] for chain in of_chains]
-        )
-        weights = [draw.weights[order] for draw, order in zip(of_chains[best], orders[best], strict=True)]
-        return orders[:, :, np.argsort(-np.mean(weights, axis=0), kind="stable")]
+        places = [(c, i) for c, chain in enumerate(of_chains) for i, draw in enumerate(chain) if len(draw.weights) == K]
+        of_best = [i for c, i in places if c == best]
+        reference = responsibilities(of_chains[best][of_best[-1]]).T
+        for c, i in places:
+            orders[c][i] = linear_sum_assignment(-(reference @ responsibilities(of_chains[c][i])))[1]
+        weights = [of_chains[best][i].weights[orders[best][i]] for i in of_best]
+        by_weight = np.argsort(-np.mean(weights, axis=0), kind="stable")
+        for c, i in places:
+            orders[c][i] = orders[c][i][by_weight]
+        return orders
 
     def _labels(self, draws: list[Position]) -> np.ndarray:
         K = self.family.n_components
@@ -130,10 +157,47 @@ class SubspacesFit(FitStrategy):
 
     def _draw(self, chain: Chain) -> dict[str, Any]:
         """The current draw, with centres in the space of X, and the labels of the first rows."""
-        weights, subspaces = chain.state.position
+        weights, subspaces = chain.sampler.parameters(chain.model, chain.state)
         draw = Position(weights, subspaces.moved(self.family.location))
-        labels = chain.state.latents.labels if self.rows.has_missing else chain.state.latents
-        return {"_draw": draw, "_labels": labels[: self.n_stored]}
+        return {"_draw": draw, "_labels": self._drawn_labels(chain)[: self.n_stored]}
+
+    def _drawn_labels(self, chain: Chain) -> np.ndarray:
+        """The component of each row in the current draw."""
+        return chain.model.labels_of(chain.state.latents)
+
+
+class ProcessFit(SubspacesFit):
+    """The fit with a Dirichlet process, which infers the number of subspaces."""
+
+    draws_vary = True
+
+    def model(self, workers: Workers) -> SubspaceProcess:
+        """The model of the centred rows, without initial labels."""
+        mixture = self.mixture
+        prior = check_concentration_prior(mixture.concentration_prior, "concentration_prior")
+        return SubspaceProcess(super().model(workers), mixture.concentration, prior, 1, None, workers)
+
+    def prepare(self, model: SubspaceProcess, workers: Workers) -> SubspaceProcess:
+        """The model with initial labels."""
+        key, init, rows = subkey(self.run.key, Purpose.START), self.mixture.init, model.clusters
+        start = start_of_any_number(rows.complete.X, self.family, init, key)
+        begun = rows.with_components(start.max() + 1).with_starts([start])
+        _, position = begun.beginnings[0]
+        self._limit_draws(position)
+        offsets = position.log_weights() + position.parameters.log_offsets()
+        drawn, _ = begun.draw_labels(position.parameters, offsets, subkey(key, Purpose.LABELS))
+        return replace(model, init=compact_labels(np.where(start < 0, begun.labels_of(drawn), start)))
+
+    def record(self, chain: Chain) -> dict[str, Any]:
+        """The number of components and the concentration of each draw, and of some draws all parameters."""
+        number = np.array(np.count_nonzero(chain.state.statistics.sizes))
+        return {"n_components": number, "concentration": np.array(chain.state.position), **super().record(chain)}
+
+    def _family_of(self, n_components: int) -> SubspaceFamily:
+        return self.family.with_components(n_components)
+
+    def _drawn_labels(self, chain: Chain) -> np.ndarray:
+        return chain.model.ranks(chain.state.latents, chain.state.statistics)
 
 
 def _filled(rows: DenseRows, family: SubspaceFamily, key: np.uint64, workers: Workers) -> np.ndarray:

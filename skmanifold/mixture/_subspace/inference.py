@@ -10,12 +10,12 @@ from scipy.linalg import orth
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from ...base import stack_draws
+from ...base import posterior_of_number, stack_draws
 from ...emissions._dense_rows import DenseRows, IncompleteRows, read_dense
-from ...inference._draw_store import draws_of, evenly_spaced
+from ...inference._draw_store import TRACE, evenly_spaced
 from ...inference._draws import falling, to_tree
 from ...utils._conditions import Array, Integer, Length, Sizes, index
-from ...utils._declared import Lacking, Saved
+from ...utils._declared import Keyed, Lacking, Saved
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, RandomStateLike
 from ...utils._validation import check_array
@@ -30,6 +30,14 @@ DRAW_AXES = {  # axes of exported arrays after chain and draw
     "variances": ["component", "direction"],
 }
 _ROWS = 2048  # of a task
+# The log likelihood with a given number of components, else the others
+_DRAWN = Keyed(
+    set(),
+    log_likelihood=TRACE,
+    log_joint=TRACE,
+    n_components=Array("int64", "n_chains n_draws", low=1),
+    concentration=Array("float64", "n_chains n_draws", above=0),
+)
 
 
 class Projection(NamedTuple):
@@ -48,7 +56,7 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
     n_predictive_draws: int
     random_state: RandomStateLike
     means_: Annotated[np.ndarray, Array("float64", "n_components n_features", low=-MOST, high=MOST)]
-    _posterior: Lacking[Annotated[dict[str, np.ndarray], draws_of("log_likelihood")]]
+    _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
     # Of the best chain; the last state if the fit was stopped before the first draw
     _draws: Saved[list[Position[Subspaces]]]
     _chains: Annotated[list[list[Position[Subspaces]]], Length("n_chains")]
@@ -68,8 +76,8 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
     def _disagreement(self, sizes: Sizes) -> str | None:
         if not self._draws:
             return "has no draws"
-        if "log_likelihood" not in self._posterior:
-            return "lacks the log likelihood of its draws"
+        if not {"log_likelihood", "log_joint"} & self._posterior.keys():
+            return "lacks the log density of its draws"
         if any(len(draws) != len(self._whole_draws) for draws in self._chains):
             return "has chains of different lengths"
         for dimension, basis in zip(self.dimensions_, self.bases_, strict=True):
@@ -78,6 +86,17 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
             if not are_orthonormal(basis):
                 return "has a basis that is not orthonormal"
         return None
+
+    @property
+    def n_components_(self) -> int:
+        """Number of components of the fitted attributes: the most probable one if it is inferred."""
+        check_is_fitted(self)
+        return len(self.weights_)
+
+    @property
+    def n_components_posterior_(self) -> np.ndarray:
+        """Posterior probabilities of 0, 1, ... components with rows, of shape (largest drawn number + 1,)."""
+        return posterior_of_number(self._posterior.get("n_components", np.empty(0)), self.n_components_)
 
     @property
     def posterior_(self) -> dict[str, np.ndarray]:
@@ -251,7 +270,7 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
         leverages, is.
         """
         draws = self.posterior_
-        draws["log_likelihood"] = draws["log_likelihood"][:, self._whole_draws]
+        draws |= {name: draws[name][:, self._whole_draws] for name in self._posterior}
         draws["variances"] = falling(draws["variances"])
         draws["leverages"] = np.nansum(draws.pop("bases") ** 2, axis=-2)
         return draws

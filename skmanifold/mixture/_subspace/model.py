@@ -287,6 +287,10 @@ class IncompleteSubspaceModel:
         """Number of rows n."""
         return self.rows.n_rows
 
+    def with_components(self, n_components: int) -> IncompleteSubspaceModel:
+        """The model with this number of components, which all have the prior of the first."""
+        return replace(self, complete=self.complete.with_components(n_components))
+
     def with_starts(self, starts: Sequence[np.ndarray]) -> IncompleteSubspaceModel:
         """The model with other initial partitions."""
         return replace(self, complete=self.complete.with_starts(starts))

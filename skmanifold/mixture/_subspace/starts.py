@@ -12,6 +12,7 @@ from scipy.special import xlogy
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from ...metrics._partitions import compact_labels
 from ...numerics.linalg import gram_of_columns, gram_of_rows, symmetric_eigen
 from ...random._keys import Purpose, subkey, uniform
 from ...random._variates import some_rows
@@ -21,6 +22,7 @@ from .family import SubspaceFamily, Subspaces, add_terms
 _MAX_ROWS = 5000  # rows of an initial partition; the first sweep labels the others
 _MAX_SPECTRAL_ROWS = 1000  # rows of the eigenvalue problem; K-flats assigns the others
 _MAX_RANKS = 8
+_NUMBERS = 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20  # of initial clusters, if their number is inferred
 _N_KMEANS = 3
 _LEAST_DEGREE = 1e-12  # relative degree of a row that is orthogonal to all others
 _N_ITERATIONS = 50  # most runs converge within ten iterations
@@ -45,6 +47,22 @@ def start_partitions(X: np.ndarray, family: SubspaceFamily, init: Any, n_init: i
     return [_label_some_rows(X, family, methods[i % len(methods)], subkey(key, i)) for i in range(n_init)]
 
 
+def start_of_any_number(X: np.ndarray, family: SubspaceFamily, init: Any, key: np.uint64) -> np.ndarray:
+    """Initial labels for an inferred number of subspaces: those of `init`, or the partition with the smallest loss."""
+    if not isinstance(init, str):
+        return compact_labels(read_labels(init, len(X), None, "init must be a name, or"))
+    method = "spectral" if init == "auto" else init  # which includes K-flats
+    labels, rows = np.full(len(X), -1, np.int32), some_rows(key, Purpose.SUBSAMPLE, len(X), min(len(X), _MAX_ROWS))
+    tried = []
+    for number in (number for number in _NUMBERS if number <= len(rows)):
+        several = family.with_components(number)
+        found = _labels_by(method, X[rows], several, subkey(key, number)) if number > 1 else np.zeros(len(rows), int)
+        loss = KFlats(X[rows], number, *_dimensions_of_flats(several)).refine(found, n_iter=0)[1]
+        tried.append((loss, number, found))
+    labels[rows] = compact_labels(min(tried)[2])
+    return labels
+
+
 def _label_some_rows(X: np.ndarray, family: SubspaceFamily, method: str, key: np.uint64) -> np.ndarray:
     labels, rows = np.full(len(X), -1, np.int32), some_rows(key, Purpose.SUBSAMPLE, len(X), min(len(X), _MAX_ROWS))
     labels[rows] = _labels_by(method, X[rows], family, key)
@@ -57,13 +75,18 @@ def _labels_by(method: str, X: np.ndarray, family: SubspaceFamily, key: np.uint6
         with warnings.catch_warnings():  # given if there are fewer distinct rows than components
             warnings.simplefilter("ignore", ConvergenceWarning)
             return KMeans(K, n_init=1, random_state=int(key >> np.uint64(32))).fit(X).labels_
-    possible = np.isfinite(family.log_dimension)
-    is_fixed = (possible.sum(axis=1) == 1).all()
-    of_flats = possible.argmax(axis=1) if is_fixed else None, family.max_dimension
+    of_flats = _dimensions_of_flats(family)
     if method == "spectral":
         return spectral_labels(X, K, key, *of_flats)
     flats = KFlats(X, K, *of_flats)
     return flats.best(flats.seeds(key))[0]
+
+
+def _dimensions_of_flats(family: SubspaceFamily) -> tuple[np.ndarray | None, int]:
+    """The dimensions that K-flats have, or None if they are inferred, and the largest."""
+    possible = np.isfinite(family.log_dimension)
+    is_fixed = (possible.sum(axis=1) == 1).all()
+    return possible.argmax(axis=1) if is_fixed else None, family.max_dimension
 
 
 # K-flats
