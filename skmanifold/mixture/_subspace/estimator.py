@@ -159,6 +159,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     """
 
     _samplers = {sampler.short_name: sampler for sampler in (FrameGibbs, ConwayWalk, Slice)}  # noqa: RUF012
+    _settings = {"slice": {"n_split_merge": 5}}  # noqa: RUF012  # each takes about as long as a pass
     _positive = Interval(Real, 0, None, closed="neither")
     _single_threaded = "blas"
     _parameter_constraints: dict = {  # noqa: RUF012

@@ -1,11 +1,13 @@
 """An independent proposal of one subspace given its rows, and the ratio of its posterior density to that of the proposal.
 
-The proposal draws the dimension, the precision of the noise unless it is shared, directions one after the other, and
+The proposal draws the dimension, the precision of the noise unless it is shared, the subspace, directions within it, and
 ratios; the centre is integrated out. Rows enter through their mean, and a factor Y of the scatter about it.
 
-A subspace is a set of d pairs of directions and ratios, but directions are proposed in an order. So the set is extended
-by an order: each place is given to one of the remaining directions, with probability proportional to its density under
-the proposal of this place. The densities of the chosen ones then cancel, and sums over the remaining ones are left.
+The subspace is spanned by the first principal axes, each tilted by t-distributed amounts towards the other axes, and the
+directions are tilted principal axes within it. They are proposed in an order, but a subspace is a set of d pairs of
+directions and ratios. So the set is extended by an order: each place is given to one of the remaining directions, with
+probability proportional to its density under the proposal of this place. The densities of the chosen ones then cancel,
+and sums over the remaining ones are left.
 """
 
 import math
@@ -16,14 +18,13 @@ from ...distributions._gamma import draw_ratio
 from ...numerics.block_sums import dot
 from ...numerics.special import copy_to, log_unit_gamma
 from ...random._keys import Purpose, fold_in, uniform
-from ...random._variates import gamma_variate
+from ...random._variates import gamma_variate, normal
 from ...utils._njit import njit
 from .frame_kernels import (
+    complete_frame,
     dimension_levels,
-    fit_proposal,
     likeliest_noise,
-    log_proposal_density,
-    propose_direction,
+    orthonormalise,
     scatter_along,
     spectrum,
     sum_of_squares,
@@ -32,9 +33,11 @@ from .frame_kernels import (
 _ORDER = np.int64(Purpose.ORDER)
 _FRAMES = np.int64(Purpose.FRAMES)
 _NOISE = np.int64(Purpose.NOISE_PRECISION)
-_DIMENSION = np.int64(0)
-_RATIO = np.int64(1)
-_OF_PRIOR = 0.1  # share of the prior in the proposal of the dimension, which is an approximation
+_TILTS = np.int64(Purpose.DIRECTION)
+_DIMENSION, _RATIO, _SCALE = np.int64(0), np.int64(1), np.int64(2)
+_FEW_ROWS = 2.0  # the dimension is proposed from the prior with probability 2 / (2 + n): approximations need rows
+# Tilts are nearly normal if the rows determine them, and otherwise have the tails of a uniform direction.
+_CLEAR, _CLEAR_DOF = 30.0, 30.0
 
 
 @njit(cache=True, nogil=True)
@@ -52,38 +55,217 @@ def centred_factor(rows):
     return mean, np.sqrt(values).reshape((len(values), 1)) * axes
 
 
+# Dimension and noise
+
+
 @njit(cache=True, nogil=True)
-def _dimension_and_noise(Y, n, noise, prior):
+def _dimension_and_noise(scatters, n, m, noise, prior):
     """Log probabilities of the proposed dimensions, and shape and rate of the precision of the noise given each."""
     log_dimension, ratio_shape, _, noise_shape, noise_rate, is_shared = prior
-    m, size = Y.shape[1], len(log_dimension)
-    scatters, values = np.zeros(m), spectrum(Y, np.empty((0, m)))[0]
-    copy_to(scatters, values[:m])
-    shapes, rates = likeliest_noise(scatters, n, size, noise_shape, noise_rate)
+    along, size = np.zeros(m), len(log_dimension)
+    copy_to(along, scatters[:m])
+    shapes, rates = likeliest_noise(along, n, size, noise_shape, noise_rate)
     precisions = np.full(size, noise) if is_shared else shapes / rates
-    logs = dimension_levels(scatters, n, precisions, log_dimension, ratio_shape, noise_shape, noise_rate)
-    shares = np.exp(logs - logs.max())
+    logs = dimension_levels(along, n, precisions, log_dimension, ratio_shape, noise_shape, noise_rate)
+    shares, of_prior = np.exp(logs - logs.max()), _FEW_ROWS / (_FEW_ROWS + n)
     shares /= shares.sum()
-    return np.log((1.0 - _OF_PRIOR) * shares + _OF_PRIOR * np.exp(log_dimension)), shapes, rates
+    return np.log((1.0 - of_prior) * shares + of_prior * np.exp(log_dimension)), shapes, rates
+
+
+# Tilted axes
+
+
+@njit(cache=True, nogil=True)
+def _log_t(square, log_det, size, dof):
+    """Log density of the multivariate t distribution, with the quadratic form and the log determinant of precisions."""
+    level = math.lgamma(0.5 * (dof + size)) - math.lgamma(0.5 * dof) - 0.5 * size * math.log(dof * math.pi)
+    return level + 0.5 * log_det - 0.5 * (dof + size) * math.log1p(square / dof)
+
+
+@njit(cache=True, nogil=True)
+def _tilt_precisions(scatters, first, others, n, noise):
+    """Precisions of the tilts of the axis with scatter `first` to axes with scatters `others`; and degrees of freedom.
+
+    1 plus those of Laplace's approximation: with precision 1 and one degree of freedom the direction is uniform.
+    """
+    out, dof = np.empty(len(others)), _CLEAR_DOF
+    ratio = min(1.0, n / (noise * max(first, 1e-300)))
+    for j in range(len(others)):
+        other = min(1.0, n / (noise * max(others[j], 1e-300)))
+        out[j] = 1.0 + noise * max(other - ratio, 0.0) * max(first - others[j], 0.0)
+        if out[j] < _CLEAR:
+            dof = 1.0
+    return out, dof
+
+
+@njit(cache=True, nogil=True)
+def _scale(dof, key):
+    """The factor that makes normal tilts t-distributed."""
+    return math.sqrt(0.5 * dof / max(gamma_variate(fold_in(key, _SCALE), 0.5 * dof), 1e-300))
+
+
+# The subspace
+
+
+@njit(cache=True, nogil=True)
+def principal_axes(Y, d):
+    """Scatters, decreasing, and principal axes of rows: those with scatter, and others if there are fewer than d."""
+    values, axes = spectrum(Y, np.empty((0, Y.shape[1])))
+    if len(values) >= d:
+        return values, axes
+    scatters = np.zeros(d)
+    copy_to(scatters, values)
+    return scatters, complete_frame(axes, d, np.uint64(0))
+
+
+@njit(cache=True, nogil=True)
+def _with_rest(scatters, d):
+    """Scatters of the axes from d on, and zero for all that are orthogonal to the principal axes."""
+    out = np.zeros(len(scatters) - d + 1)
+    copy_to(out, scatters[d:])
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _draw_span(scatters, axes, d, n, noise, key):
+    """Orthonormal basis, (d, m), of a subspace near the first d principal axes."""
+    size, m = axes.shape
+    span, z, others = axes[:d].copy(), np.empty(m), _with_rest(scatters, d)
+    for i in range(d):
+        child = fold_in(key, i)
+        precisions, dof = _tilt_precisions(scatters, scatters[i], others, n, noise)
+        scale = _scale(dof, child)
+        for a in range(m):
+            z[a] = normal(child, a)
+        rest = scale / math.sqrt(precisions[size - d])
+        for a in range(m):
+            span[i, a] += rest * z[a]
+        for j in range(size):
+            along = dot(axes[j], z)
+            step = scale * along / math.sqrt(precisions[j - d]) if j >= d else 0.0
+            for a in range(m):
+                span[i, a] += (step - rest * along) * axes[j, a]
+    orthonormalise(span, 0)
+    return span
+
+
+@njit(cache=True, nogil=True)
+def _log_span(span, scatters, axes, n, noise):
+    """Log density of the proposal of the subspace with this orthonormal basis, relative to the uniform distribution."""
+    (d, m), size = span.shape, len(axes)
+    q, others = m - d, _with_rest(scatters, d)
+    within = np.dot(span, axes[:d].T)
+    towards = np.dot(span, axes[d:].T)
+    left = span - np.dot(within, axes[:d]) - np.dot(towards, axes[d:])
+    tilts, rests = np.linalg.solve(within, towards), np.linalg.solve(within, left)
+    level = -m * math.log(max(abs(np.linalg.det(within)), 1e-300)) + 0.5 * q * d * math.log(math.pi)
+    for i in range(d):
+        level += math.lgamma(0.5 * (i + 1)) - math.lgamma(0.5 * (q + i + 1))
+        precisions, dof = _tilt_precisions(scatters, scatters[i], others, n, noise)
+        square, n_rest = precisions[size - d] * dot(rests[i], rests[i]), m - size
+        log_det = n_rest * math.log(precisions[size - d])
+        for j in range(size - d):
+            square += precisions[j] * tilts[i, j] * tilts[i, j]
+            log_det += math.log(precisions[j])
+        level += _log_t(square, log_det, q, dof)
+    return level
+
+
+# Directions within the subspace
+
+
+@njit(cache=True, nogil=True)
+def _falling_axes(scatter):
+    """Eigenvalues of a scatter matrix, decreasing, and eigenvectors as rows."""
+    values, vectors = np.linalg.eigh(scatter)
+    return values[::-1].copy(), vectors.T[::-1].copy()
+
+
+@njit(cache=True, nogil=True)
+def _draw_directions(Y, span, n, noise, key):
+    """Directions within a subspace, (d, m), each near the principal axis of what the earlier ones leave."""
+    d, along = len(span), np.dot(Y, span.T)
+    scatter = np.dot(along.T, along)
+    frame, left = np.empty((d, d)), np.eye(d)
+    for t in range(d):
+        child = fold_in(key, t)
+        values, axes = _falling_axes(np.dot(np.dot(left, scatter), left.T))
+        precisions, dof = _tilt_precisions(values, values[0], values[1:], n, noise)
+        scale = _scale(dof, child)
+        for j in range(1, d - t):
+            step = scale * normal(child, j) / math.sqrt(precisions[j - 1])
+            for a in range(d - t):
+                axes[0, a] += step * axes[j, a]
+        orthonormalise(axes, 0)
+        left = np.dot(axes, left)
+        copy_to(frame[t], left[0])
+        left = left[1:].copy()
+    return np.dot(frame, span)
+
+
+@njit(cache=True, nogil=True)
+def _log_directions(along, n, noise, has_order, key):
+    """Sum over the places of the logs of the summed densities of the directions left for it.
+
+    `along`, (D, d), are products of the directions and Y; their order is drawn unless they were proposed in it.
+    """
+    d = along.shape[1]
+    scatter, terms, level = np.dot(along.T, along), np.empty(d), 0.0
+    order = np.arange(d)
+    for t in range(d - 1):
+        rest = order[t:]
+        size = d - t
+        left = np.empty((size, size))
+        for i in range(size):
+            for j in range(size):
+                left[i, j] = scatter[rest[i], rest[j]]
+        values, axes = _falling_axes(left)
+        precisions, dof = _tilt_precisions(values, values[0], values[1:], n, noise)
+        log_det = np.log(precisions).sum()
+        for i in range(size):
+            first = axes[0, i] * axes[0, i] + 1e-300
+            square = 0.0
+            for j in range(1, size):
+                square += precisions[j - 1] * axes[j, i] * axes[j, i]
+            terms[i] = _log_t(square / first, log_det, size - 1, dof) - _log_t(1.0 / first - 1.0, 0.0, size - 1, 1.0)
+        highest = terms[:size].max()
+        total = np.exp(terms[:size] - highest).sum()
+        level += highest + math.log(total)
+        if not has_order:
+            at, chosen = uniform(fold_in(key, _ORDER), t) * total, 0
+            while chosen < size - 1 and at >= math.exp(terms[chosen] - highest):
+                at -= math.exp(terms[chosen] - highest)
+                chosen += 1
+            order[t], order[t + chosen] = order[t + chosen], order[t]
+    return level
+
+
+# All of one subspace
+
+
+@njit(cache=True, nogil=True)
+def _gamma_shape(ratio_shape, n):
+    """Shape of the proposal of a ratio: half a row is spent on the centre."""
+    return ratio_shape + 0.5 * (n - 1.0)
 
 
 @njit(cache=True, nogil=True)
 def propose_subspace(Y, n, noise, prior, key):
     """Draw basis, ratios and precision of the noise given n rows with scatter Y'Y; a shared `noise` is returned."""
-    logs, shapes, rates = _dimension_and_noise(Y, n, noise, prior)
+    m = Y.shape[1]
+    logs, shapes, rates = _dimension_and_noise(principal_axes(Y, 0)[0], n, m, noise, prior)
     at, d = uniform(key, _DIMENSION), 0
     while d < len(logs) - 1 and at >= math.exp(logs[d]):
         at -= math.exp(logs[d])
         d += 1
     if not prior[5]:
         noise = gamma_variate(fold_in(key, _NOISE), shapes[d]) / rates[d]
-    basis, ratios = np.empty((0, Y.shape[1])), np.empty(d)
+    scatters, axes = principal_axes(Y, d)
+    span = _draw_span(scatters, axes, d, n, noise, fold_in(key, _TILTS))
+    basis, ratios = _draw_directions(Y, span, n, noise, fold_in(key, _FRAMES)), np.empty(d)
     for j in range(d):
-        child = fold_in(fold_in(key, _FRAMES), j)
-        eigenvalues, axes, top_eigenvalue, b, _, _ = fit_proposal(Y, basis, n, noise)
-        basis = propose_direction(basis, eigenvalues, axes, top_eigenvalue, b, child)
         rate = 0.5 * noise * scatter_along(Y, basis[j])
-        ratios[j] = draw_ratio(fold_in(child, _RATIO), prior[1] + 0.5 * (n - 1.0), rate)
+        ratios[j] = draw_ratio(fold_in(fold_in(key, _RATIO), j), _gamma_shape(prior[1], n), rate)
     return basis, ratios, noise
 
 
@@ -91,44 +273,30 @@ def propose_subspace(Y, n, noise, prior, key):
 def log_weight(Y, mean, n, basis, ratios, noise, prior, has_order, key):
     """Log of the joint density of a subspace and its n rows, less the log density of the proposal.
 
-    The order of the directions is drawn, unless they were proposed in it.
+    The order of the directions is drawn unless they were proposed in it.
     """
     log_dimension, ratio_shape, variance, noise_shape, noise_rate, is_shared = prior
     d, m = basis.shape
-    logs, shapes, rates = _dimension_and_noise(Y, n, noise, prior)
+    scatters, axes = principal_axes(Y, d)
+    logs, shapes, rates = _dimension_and_noise(scatters, n, m, noise, prior)
     level = log_dimension[d] - logs[d] + math.lgamma(d + 1.0) + 0.5 * n * m * math.log(noise / (2.0 * math.pi))
     if not is_shared:
         level += noise_shape * math.log(noise_rate) - math.lgamma(noise_shape) - shapes[d] * math.log(rates[d])
         level += math.lgamma(shapes[d]) + (noise_shape - shapes[d]) * math.log(noise) - (noise_rate - rates[d]) * noise
-    # Rows and centre, of which the proposal of ratios knows only half a row
+    # Rows, with the centre integrated out, and ratios
     level -= 0.5 * noise * sum_of_squares(Y, basis, ratios)
-    scatters, left = np.empty(d), dot(mean, mean)
+    left = dot(mean, mean)
     for j in range(d):
-        scatters[j], along = scatter_along(Y, basis[j]), dot(mean, basis[j])
-        precision = n * noise * ratios[j]
+        along, precision = dot(mean, basis[j]), n * noise * ratios[j]
         level += math.log(ratio_shape) + 0.5 * math.log(ratios[j] / (1.0 + precision * variance))
         level -= 0.5 * precision * along * along / (1.0 + precision * variance)
-        rate = 0.5 * noise * scatters[j]
-        level += rate * ratios[j] + log_unit_gamma(ratio_shape + 0.5 * (n - 1.0), rate)
+        rate = 0.5 * noise * scatter_along(Y, basis[j])
+        level += rate * ratios[j] + log_unit_gamma(_gamma_shape(ratio_shape, n), rate)
         left -= along * along
     level -= 0.5 * (m - d) * math.log1p(n * noise * variance)
     level -= 0.5 * n * noise * max(left, 0.0) / (1.0 + n * noise * variance)
-    # Directions
-    frame, terms = basis.copy(), np.empty(d)
-    for j in range(d):
-        _, _, top_eigenvalue, b, per_scatter, q = of_place = fit_proposal(Y, frame[:j], n, noise)
-        for i in range(j, d):
-            terms[i] = log_proposal_density(scatters[i], of_place[0], top_eigenvalue, b, per_scatter, q)
-        highest = terms[j:].max()
-        total = np.exp(terms[j:] - highest).sum()
-        level -= highest + math.log(total)
-        if not has_order:
-            at, chosen = uniform(fold_in(key, _ORDER), j) * total, j
-            while chosen < d - 1 and at >= math.exp(terms[chosen] - highest):
-                at -= math.exp(terms[chosen] - highest)
-                chosen += 1
-            first = frame[j].copy()
-            copy_to(frame[j], frame[chosen])
-            copy_to(frame[chosen], first)
-            scatters[j], scatters[chosen] = scatters[chosen], scatters[j]
-    return level
+    if d == 0:
+        return level
+    return level - _log_span(basis, scatters, axes, n, noise) - _log_directions(
+        np.dot(Y, basis.T), n, noise, has_order, key
+    )

@@ -19,9 +19,10 @@ from ...random._variates import exponential
 from .family import SubspaceFamily, Subspaces, add_terms
 from .frame_kernels import draw_centre
 from .proposal_kernels import centred_factor, log_weight, propose_subspace
-from .starts import seed_subspaces
+from .starts import nearest_rows, seed_subspaces
 
 _N_SCANS = 3  # of a launch state, at least
+_LOCAL = 0.5  # share of the launch states that begin with rows near an anchor, and not with subspaces through both
 
 
 class Component(NamedTuple):
@@ -49,9 +50,9 @@ class SplitMerge:
 
     def move(self, n_scans: int, key: np.uint64) -> bool:
         """Propose one split or merge; returns whether it is accepted."""
-        labels, n = self.labels, len(self.X)
-        i = int(uniform(key, 0) * n)
-        j = int(uniform(key, 1) * (n - 1))
+        labels, n, K = self.labels, len(self.X), len(self.components)
+        own = np.flatnonzero(labels == list(self.components)[int(uniform(key, 0) * K)])
+        i, j = own[int(uniform(key, 1) * len(own))], int(uniform(key, 2) * (n - 1))
         j += j >= i
         first, second = labels[i], labels[j]
         is_split = first == second
@@ -72,8 +73,9 @@ class SplitMerge:
             parts.append(part)
             log_split += gammaln(len(own)) + log_weight_of
         merged, of_merged = self._weigh(rows, self.components[first] if is_split else None, subkey(key, Purpose.ROWS))
-        log_ratio = log_split - of_merged if is_split else of_merged - log_split
-        if -exponential(key, 2) >= log_ratio:
+        n_apart, first_size = K + is_split, len(rows) - np.count_nonzero(sides)
+        log_split += math.log((n_apart - 1) * len(rows) / (n_apart * first_size)) - of_merged  # choosing i
+        if -exponential(key, 3) >= (log_split if is_split else -log_split):
             return False
         if is_split:
             new = next(label for label in range(n) if label not in self.components)
@@ -103,9 +105,15 @@ class SplitMerge:
 
     def _launch(self, rows, anchors, n_scans: int, key: np.uint64) -> np.ndarray:
         """Log odds of the second side of each row, (n,), in a launch state with the anchors on different sides."""
-        largest = len(self.prior[0]) - 1
-        size = min(1 << int(uniform(key, 0) * (1 + largest.bit_length())) >> 1, largest)
-        sides = seed_subspaces(rows, key, (size, size), anchors).astype(bool)
+        if uniform(key, 0) < _LOCAL:
+            size = int(math.exp(uniform(key, 1) * math.log(len(rows))))
+            of_first = uniform(key, 2) < 0.5
+            sides = np.full(len(rows), of_first)
+            sides[nearest_rows(rows, anchors[0 if of_first else 1], size)] = not of_first
+        else:
+            largest = len(self.prior[0]) - 1
+            size = min(1 << int(uniform(key, 1) * (1 + largest.bit_length())) >> 1, largest)
+            sides = seed_subspaces(rows, key, (size, size), anchors).astype(bool)
         for scan in range(max(n_scans, _N_SCANS)):
             scan_key = subkey(key, Purpose.SWEEP, scan)
             sides[anchors] = False, True
