@@ -10,7 +10,9 @@ from sklearn.utils import check_scalar
 
 from ..emissions._abilities import HasDraw, HasNewRows
 from ..emissions._protocols import HasPriorFamily
+from ..random._discrete_variates import draw_partition
 from ..random._keys import Purpose, root_key, subkey
+from ..samplers._latent.stick_breaking import check_concentration_prior, concentration_or_draw
 from ..utils._threads import Workers, limit_threads
 from ..utils._typing import BaseEstimator, RandomStateLike
 from ..utils._validation import check_prior_sizes
@@ -25,6 +27,18 @@ class PriorLabels(NamedTuple):
     labels: np.ndarray  # (n_rows,) int32
     n_components: int
     parameters: dict[str, np.ndarray]  # of the membership, by the names of ``posterior_``
+
+
+def partition_from_prior(estimator: Any, n_rows: int, key: np.uint64) -> PriorLabels:
+    """Labels of a Dirichlet process with the concentration of an estimator, or one drawn from its prior."""
+    shape, rate = check_concentration_prior(estimator.concentration_prior, "concentration_prior")
+    rng = np.random.default_rng(int(subkey(key, Purpose.PRIOR)))
+    concentration = concentration_or_draw(rng, estimator.concentration, shape, rate)
+    labels = draw_partition(rng, n_rows, concentration)
+    sizes = np.bincount(labels)
+    numbers = {"n_components": np.array(len(sizes)), "concentration": np.array(concentration)}
+    weights = rng.dirichlet(np.append(sizes, concentration))[:-1]
+    return PriorLabels(labels, len(sizes), {**numbers, "weights": weights})
 
 
 class DrawsFromPrior(EstimateInference):

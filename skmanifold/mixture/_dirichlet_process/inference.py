@@ -14,17 +14,15 @@ from ...emissions._categories import CategoryFamily
 from ...emissions._family import Family
 from ...emissions._statistics import shapes_of
 from ...inference._draws import falling, to_tree
-from ...random._discrete_variates import draw_partition
 from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler
-from ...samplers._latent.stick_breaking import check_concentration_prior, concentration_or_draw
 from ...samplers._states import is_of
 from ...utils._conditions import Sizes
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, MatrixLike
 from .._imputation import ImputesCells
 from .._memberships import ParameterDraw, PartitionDraw, log_partition_prior, with_new
-from .._prior import DrawsFromEmission, PriorLabels
+from .._prior import DrawsFromEmission, PriorLabels, partition_from_prior
 from .clusters import ClustersOfComponents
 from .model import log_density_of
 from .outliers import OUTLIER, score_rows, weight_given
@@ -181,14 +179,7 @@ class PartitionInference(ClustersOfComponents, ImputesCells, DrawsFromEmission):
         return self._family.clusters(rows)
 
     def _draw_prior_labels(self, n_rows: int, n_features: int | None, key: np.uint64) -> PriorLabels:
-        shape, rate = check_concentration_prior(self.concentration_prior, "concentration_prior")
-        rng = np.random.default_rng(int(subkey(key, Purpose.PRIOR)))
-        concentration = concentration_or_draw(rng, self.concentration, shape, rate)
-        labels = draw_partition(rng, n_rows, concentration)
-        sizes = np.bincount(labels)
-        numbers = {"n_components": np.array(len(sizes)), "concentration": np.array(concentration)}
-        weights = rng.dirichlet(np.append(sizes, concentration))[:-1]
-        return PriorLabels(labels, len(sizes), {**numbers, "weights": weights})
+        return partition_from_prior(self, n_rows, key)
 
     def _prior_family(self, emission: Any, n_features: int | None, n_tokens: int | None) -> Any:
         free = emission.free_hyperparameters() if n_features and isinstance(emission, LearnsPrior) else ()

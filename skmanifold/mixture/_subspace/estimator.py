@@ -35,17 +35,20 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Number of subspaces K, at most the number of rows.
+    n_components : int or None, default=2
+        Number of subspaces K, at most the number of rows. None infers it: the subspaces are the components of a
+        Dirichlet process mixture, of which finitely many have rows.
     dimensions : int, array-like of shape (n_components,) or None, default=None
-        Dimensions of the subspaces, one for all or one for each. None infers them.
+        Dimensions of the subspaces, one for all or, if `n_components` is a number, one for each. None infers them.
     max_dimension : int or None, default=None
         Largest dimension that can be inferred; None is ``n_features - 1``. `dimensions` must not exceed it.
     sampler : str or BaseSampler instance, default="gibbs"
         Sampler of the posterior:
 
         - ``"gibbs"`` (:class:`~skmanifold.samplers.FrameGibbs`): exact updates of bases, by rotations in planes, and of
-          dimensions, with the ratios integrated out.
+          dimensions, with the ratios integrated out. If `n_components` is None it stands for "slice".
+        - ``"slice"`` (:class:`~skmanifold.samplers.Slice`), only if `n_components` is None: the same updates of the
+          subspaces, labels given slices, and moves that split and merge clusters ([2]_), 5 in each sweep.
         - ``"conway"`` (:class:`~skmanifold.samplers.ConwayWalk`): the random walk of [1]_ on the sphere in which
           subspaces of all dimensions are embedded, with a Gibbs posterior. It is suited to few features, and offered
           for comparison. It overestimates dimensions, because its loss hardly penalises directions of noise: for small
@@ -67,9 +70,15 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     centre_prior_variance : float or None, default=None
         Variance of the normal prior of the centres, in squared units of X. None is the mean variance of the features.
     weight_prior : float, default=1.0
-        Parameter of the symmetric Dirichlet prior of the weights w.
+        Parameter of the symmetric Dirichlet prior of the weights w. Not used if `n_components` is None.
+    concentration : float or None, default=None
+        Concentration of the Dirichlet process, at most 1e6, used if `n_components` is None. None learns it.
+    concentration_prior : (float, float), default=(1.0, 1.0)
+        Shape and rate of the gamma prior of the concentration, if it is learned.
     init : {"auto", "spectral", "k-flats", "k-means"} or array-like of shape (n_samples,), default="auto"
-        Method for the initial partitions, or initial labels. "auto" uses all three methods in turn.
+        Method for the initial partitions, or initial labels. "auto" uses all three methods in turn. If `n_components`
+        is None there is one initial partition, by the first two methods, with the number of clusters that has the
+        smallest loss of K-flats, as in BIC.
     max_iter : int, default=200
         Number of sweeps over the rows, including burn-in.
     burn_in : int, default=None
@@ -98,6 +107,12 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
 
     Attributes
     ----------
+    n_components_ : int
+        Number of components. If it is inferred, the number that most draws of the best chain have; all other
+        attributes and predictions are given this number, ``posterior_`` excepted, and leave out the weight of
+        components without rows.
+    n_components_posterior_ : ndarray
+        Posterior probabilities of 0, 1, 2, ... components with rows.
     dimensions_ : ndarray of shape (n_components,)
         Dimensions of highest posterior probability. Components are in order of decreasing weight.
     dimension_posterior_ : ndarray of shape (n_components, max_dimension + 1)
@@ -115,13 +130,16 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         Draws after burn-in, with matched components: ``"log_likelihood"`` (of all draws), ``"dimensions"``,
         ``"weights"``, ``"means"``, ``"noise_variance"``, and ``"bases"`` and the ``"variances"`` along them, padded
-        with NaN. With `n_stored_rows` also ``"labels"``, of the first rows.
+        with NaN. With `n_stored_rows` also ``"labels"``, of the first rows. If the number of components is inferred
+        also ``"n_components"`` and ``"concentration"``, with ``"log_joint"``, log p(X, partition | subspaces,
+        concentration), in place of ``"log_likelihood"``; draws with another number of components than
+        ``n_components_`` are in order of decreasing size.
     centre_prior_mean_ : ndarray of shape (n_features,)
         The mean of the prior of the centres.
     best_chain_ : int
         Index of the chain of the fitted attributes, in the first axis of ``posterior_``.
     log_density_trace_ : ndarray of shape (n_chains, n_iter_)
-        The log likelihood of every sweep.
+        The log likelihood of every sweep, or the log joint density if the number of components is inferred.
     sampler_ : BaseSampler
     n_iter_ : int
         Number of sweeps; fewer than `max_iter` if a callback stopped the fit.
@@ -142,9 +160,15 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     The noise has the same variance in all directions. Scale columns of different units before the fit. A component may
     lose all its rows; its parameters are then drawn from the prior.
 
+    With a Dirichlet process the weights are those of stick breaking with the concentration :math:`\alpha`, and the
+    parameters of each component have the same prior. Rows are normal within each subspace: a group of rows of another
+    shape, such as several clumps in one plane, is described by several components.
+
     References
     ----------
     .. [1] B. St. Thomas, L. Lin, L.-H. Lim and S. Mukherjee, "Learning subspaces of different dimensions", 2014.
+    .. [2] S. Jain and R. M. Neal, "Splitting and merging components of a nonconjugate Dirichlet process mixture model",
+       Bayesian Analysis 2, 2007.
 
     Examples
     --------

@@ -20,14 +20,16 @@ from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, RandomStateLike
 from ...utils._validation import check_array
 from .._imputation import ImputesCells
-from .._memberships import Position, PositionDraws, read_labels
-from .._prior import DrawsFromPrior, named_as_draws
+from .._memberships import Position, PositionDraws, log_partition_prior, read_labels
+from .._prior import DrawsFromPrior, PriorLabels, named_as_draws, partition_from_prior
+from .._scores import FamilyRows
 from .family import MOST, SubspaceFamily, Subspaces, add_terms, are_orthonormal, check_sizes, given_family
 
 DRAW_AXES = {  # axes of exported arrays after chain and draw
     **{name: ["component"] for name in ("dimensions", "weights", "noise_variance")},
     **{name: ["component", "feature"] for name in ("means", "leverages")},
     "variances": ["component", "direction"],
+    "labels": ["row"],
 }
 _ROWS = 2048  # of a task
 # The log likelihood with a given number of components, else the others
@@ -55,17 +57,18 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
 
     n_predictive_draws: int
     random_state: RandomStateLike
+    # Before other attributes, because draws may have other numbers of components
+    _chains: Annotated[list[list[Position[Subspaces]]], Length("n_chains")]
     means_: Annotated[np.ndarray, Array("float64", "n_components n_features", low=-MOST, high=MOST)]
     _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
     # Of the best chain; the last state if the fit was stopped before the first draw
     _draws: Saved[list[Position[Subspaces]]]
-    _chains: Annotated[list[list[Position[Subspaces]]], Length("n_chains")]
     _whole_draws: Annotated[np.ndarray, index("n_whole", below="n_draws")]  # among all draws after burn-in
     bases_: Annotated[list[Annotated[np.ndarray, Array("float64", "_ n_features")]], Length("n_components")]
     centre_prior_mean_: Annotated[np.ndarray, Array("float64", "n_features", low=-MOST, high=MOST)]
     _family: Saved[SubspaceFamily]
     # Of the first rows in these draws
-    _stored_labels: Lacking[Annotated[np.ndarray, Array("int32", "n_chains n_whole _", low=0, below="n_components")]]
+    _stored_labels: Lacking[Annotated[np.ndarray, Array("int32", "n_chains n_whole _", low=0)]]
     labels_: Annotated[np.ndarray, index("n_rows", below="n_components")]
     dimensions_: Annotated[np.ndarray, Array("int64", "n_components", low=0)]
     dimension_posterior_: Annotated[np.ndarray, Array("float64", "n_components _", low=0, sums_to_one=1)]
@@ -80,6 +83,12 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
             return "lacks the log density of its draws"
         if any(len(draws) != len(self._whole_draws) for draws in self._chains):
             return "has chains of different lengths"
+        shapes = {draw.parameters.centres.shape for draws in self._chains for draw in draws}
+        most, is_inferred = max((K for K, _ in shapes), default=0), "n_components" in self._posterior
+        if any(m != sizes["n_features"] or not (is_inferred or K == len(self.weights_)) for K, m in shapes):
+            return "has draws of other sizes"
+        if "_stored_labels" in vars(self) and self._stored_labels.max(initial=-1) >= most:
+            return "has labels of other components"
         for dimension, basis in zip(self.dimensions_, self.bases_, strict=True):
             if len(basis) != dimension:
                 return "has bases of other dimensions than dimensions_"
@@ -307,6 +316,22 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
 
     def _prior_parts(self, n_features: int | None, n_tokens: int | None) -> tuple[None, SubspaceFamily]:
         return None, self._family if n_features is None else given_family(self, n_features)
+
+    def _draw_prior_labels(self, n_rows: int, n_features: int | None, key: np.uint64) -> PriorLabels:
+        if self.n_components is None:
+            return partition_from_prior(self, n_rows, key)
+        return super()._draw_prior_labels(n_rows, n_features, key)
+
+    def _log_density_of_prior(
+        self, family: Any, rows: DenseRows, drawn: PriorLabels, parameters: Subspaces, workers: Workers
+    ) -> dict[str, Any]:
+        if self.n_components is not None:
+            return super()._log_density_of_prior(family, rows, drawn, parameters, workers)
+        terms = np.zeros((rows.n_rows, drawn.n_components))
+        FamilyRows(family, rows).add_densities_of_rows(parameters, terms, workers)
+        log_likelihood = terms[np.arange(rows.n_rows), drawn.labels].sum()
+        concentration = float(drawn.parameters["concentration"])
+        return {"log_joint": log_partition_prior(np.bincount(drawn.labels), concentration) + log_likelihood}
 
     def _rows_of_prior(self, reader: None, X: np.ndarray, fitted: bool) -> DenseRows:
         return DenseRows(X)

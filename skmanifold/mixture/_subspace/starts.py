@@ -23,6 +23,7 @@ _MAX_ROWS = 5000  # rows of an initial partition; the first sweep labels the oth
 _MAX_SPECTRAL_ROWS = 1000  # rows of the eigenvalue problem; K-flats assigns the others
 _MAX_RANKS = 8
 _NUMBERS = 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20  # of initial clusters, if their number is inferred
+_WORSE = 2  # after so many numbers without a smaller loss no more are tried
 _N_KMEANS = 3
 _LEAST_DEGREE = 1e-12  # relative degree of a row that is orthogonal to all others
 _N_ITERATIONS = 50  # most runs converge within ten iterations
@@ -53,13 +54,16 @@ def start_of_any_number(X: np.ndarray, family: SubspaceFamily, init: Any, key: n
         return compact_labels(read_labels(init, len(X), None, "init must be a name, or"))
     method = "spectral" if init == "auto" else init  # which includes K-flats
     labels, rows = np.full(len(X), -1, np.int32), some_rows(key, Purpose.SUBSAMPLE, len(X), min(len(X), _MAX_ROWS))
-    tried = []
-    for number in (number for number in _NUMBERS if number <= len(rows)):
+    least, n_worse = np.inf, 0
+    for number in _NUMBERS:
+        if number > len(rows) or n_worse == _WORSE:
+            break
         several = family.with_components(number)
         found = _labels_by(method, X[rows], several, subkey(key, number)) if number > 1 else np.zeros(len(rows), int)
         loss = KFlats(X[rows], number, *_dimensions_of_flats(several)).refine(found, n_iter=0)[1]
-        tried.append((loss, number, found))
-    labels[rows] = compact_labels(min(tried)[2])
+        n_worse += 1
+        if loss < least:
+            least, n_worse, labels[rows] = loss, 0, compact_labels(found)
     return labels
 
 
