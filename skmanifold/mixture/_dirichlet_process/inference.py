@@ -14,7 +14,7 @@ from ...emissions._categories import CategoryFamily
 from ...emissions._family import Family
 from ...emissions._statistics import shapes_of
 from ...inference._draws import falling, to_tree
-from ...random._keys import Purpose, subkey
+from ...random._keys import subkey
 from ...samplers import BaseSampler
 from ...samplers._states import is_of
 from ...utils._conditions import Sizes

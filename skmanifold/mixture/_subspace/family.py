@@ -287,7 +287,9 @@ def given_family(estimator: Any, m: int) -> SubspaceFamily:
 def _family(estimator: Any, m: int, mean: np.ndarray, variance: float, n_cells: int) -> SubspaceFamily:
     """The family whose defaults are those of data with this mean, variance and number of cells."""
     shared, spread = estimator.noise == "shared", estimator.centre_prior_variance
-    noise = _noise_prior(estimator.noise_prior, variance, n_cells if shared else n_cells / (estimator.n_components or 1))
+    noise = _noise_prior(
+        estimator.noise_prior, variance, n_cells if shared else n_cells / (estimator.n_components or 1)
+    )
     log_dimension, ratio_shape = _log_dimension_prior(estimator, m), float(estimator.ratio_prior)
     location = mean if estimator.centre_prior_mean is None else _given_location(estimator, m)
     centre_variance = variance if spread is None else float(spread)
@@ -305,7 +307,7 @@ def _log_dimension_prior(estimator: Any, m: int) -> np.ndarray:
     """Log prior of each component's dimension, (K, largest + 1)."""
     K, fixed = estimator.n_components or 1, estimator.dimensions
     if fixed is not None:
-        return _log_fixed(fixed, K, m, estimator.max_dimension)
+        return _log_fixed(fixed, estimator.n_components, m, estimator.max_dimension)
     largest = m - 1 if estimator.max_dimension is None else estimator.max_dimension
     if largest > m - 1:
         raise ValueError(f"max_dimension={largest} must be less than the number of features, {m}.")
@@ -327,8 +329,11 @@ def _log_dimension_prior(estimator: Any, m: int) -> np.ndarray:
     return np.tile(logs - logsumexp(logs), (K, 1))
 
 
-def _log_fixed(fixed: Any, K: int, m: int, most: int | None) -> np.ndarray:
+def _log_fixed(fixed: Any, K: int | None, m: int, most: int | None) -> np.ndarray:
     given = as_numbers(fixed)
+    if K is None and given.ndim > 0:
+        raise ValueError("dimensions must be one whole number if n_components is None.")
+    K = K or 1
     if given.shape not in ((), (K,)) or not np.array_equal(given, np.floor(given)):
         raise ValueError(f"dimensions must be a whole number or one for each of the {K} components; got {fixed!r}.")
     if (given < 0).any() or (given > m - 1).any():

@@ -89,9 +89,7 @@ class SubspacesFit(FitStrategy):
         best = best_chain(chains)
         whole_draws = np.flatnonzero(["_draw" in draw for draw in chains[best].draws])
         made = len(whole_draws) > 0  # else the fit was stopped before the first draw
-        kept = [
-            [draw for draw in chain.draws if "_draw" in draw] if made else [self._draw(chain)] for chain in chains
-        ]
+        kept = [[draw for draw in chain.draws if "_draw" in draw] if made else [self._draw(chain)] for chain in chains]
         drawn: list[list[Any]] = [[draw["_draw"] for draw in of_chain] for of_chain in kept]
         K = int(np.bincount([len(draw.weights) for draw in drawn[best]]).argmax())
         self.family = family = self._family_of(K)

@@ -85,7 +85,7 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
             return "has chains of different lengths"
         shapes = {draw.parameters.centres.shape for draws in self._chains for draw in draws}
         most, is_inferred = max((K for K, _ in shapes), default=0), "n_components" in self._posterior
-        if any(m != sizes["n_features"] or not (is_inferred or K == len(self.weights_)) for K, m in shapes):
+        if any(m != sizes["n_features"] or not (is_inferred or len(self.weights_) == K) for K, m in shapes):
             return "has draws of other sizes"
         if "_stored_labels" in vars(self) and self._stored_labels.max(initial=-1) >= most:
             return "has labels of other components"

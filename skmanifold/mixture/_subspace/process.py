@@ -72,7 +72,10 @@ class SubspaceProcess(DPModel):
 
     def draw_components(self, statistics: Clusters, components: np.ndarray, key: np.uint64) -> Subspaces:
         """Subspaces of the clusters, and subspaces from the prior for labels without rows."""
-        family, known = self.clusters.complete.family, dict(zip(occupied(statistics), separated(statistics.subspaces), strict=True))
+        family, known = (
+            self.clusters.complete.family,
+            dict(zip(occupied(statistics), separated(statistics.subspaces), strict=True)),
+        )
         new = [label for label in components if label not in known]
         drawn = family.with_components(len(new)).draw((), key).moved(-family.location)
         if family.shared_noise:

@@ -1,10 +1,10 @@
-"""An independent proposal of one subspace given its rows, and the ratio of its posterior density to that of the proposal.
+"""An independent proposal of one subspace given its rows, and its density relative to the posterior.
 
-The proposal draws the dimension, the precision of the noise unless it is shared, the subspace, directions within it, and
-ratios; the centre is integrated out. Rows enter through their mean, and a factor Y of the scatter about it.
+The proposal draws the dimension, the precision of the noise unless it is shared, the subspace, directions within it,
+and ratios; the centre is integrated out. Rows enter through their mean, and a factor Y of the scatter about it.
 
-The subspace is spanned by the first principal axes, each tilted by t-distributed amounts towards the other axes, and the
-directions are tilted principal axes within it. They are proposed in an order, but a subspace is a set of d pairs of
+The subspace is spanned by the first principal axes, each tilted by t-distributed amounts towards the other axes, and
+the directions are tilted principal axes within it. They are proposed in an order, but a subspace is a set of d pairs of
 directions and ratios. So the set is extended by an order: each place is given to one of the remaining directions, with
 probability proportional to its density under the proposal of this place. The densities of the chosen ones then cancel,
 and sums over the remaining ones are left.
@@ -297,6 +297,8 @@ def log_weight(Y, mean, n, basis, ratios, noise, prior, has_order, key):
     level -= 0.5 * n * noise * max(left, 0.0) / (1.0 + n * noise * variance)
     if d == 0:
         return level
-    return level - _log_span(basis, scatters, axes, n, noise) - _log_directions(
-        np.dot(Y, basis.T), n, noise, has_order, key
+    return (
+        level
+        - _log_span(basis, scatters, axes, n, noise)
+        - _log_directions(np.dot(Y, basis.T), n, noise, has_order, key)
     )

@@ -2,8 +2,8 @@
 
 Jain and Neal (2007) for families without conjugate priors. Two rows, the anchors, are chosen. If they are in one
 cluster, a split is proposed, otherwise a merge. A launch state that depends on the anchors and the rows alone divides
-them in two; labels are drawn given its two subspaces, and new subspaces given the labels. A merge has the probability of
-the same proposal to return to the present clusters.
+them in two; labels are drawn given its two subspaces, and new subspaces given the labels. The odds of a merge contain
+the probability that the same proposal returns to the present clusters.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class SplitMerge:
         return True
 
     def _weigh(self, rows, given: Component | None, key: np.uint64) -> tuple[Component, float]:
-        """The given component, or a proposed one; and the log of its joint density with rows less that of the proposal."""
+        """The given component, or a proposed one, and its `log_weight`."""
         mean, Y = centred_factor(rows)
         if given is None:
             component = self._propose(mean, Y, len(rows), key)
