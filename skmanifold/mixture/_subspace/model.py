@@ -131,14 +131,25 @@ class SubspaceModel:
 
     @cached_property
     def start_model(self) -> SubspaceModel:
-        """The same model with a smaller maximum dimension, for the comparison of initial partitions."""
-        log_dimension = self.family.log_dimension
+        """The model of the rows of initial partitions with a smaller maximum dimension, to compare the partitions."""
+        log_dimension, rows = self.family.log_dimension, self.start_rows
         lowest = np.isfinite(log_dimension).argmax(axis=1).max()
         highest = max(_START_DIMENSION, len(self.X) // (_START_ROWS * len(log_dimension)), lowest)
-        if highest >= log_dimension.shape[1] - 1:
-            return self
         family = self.family._replace(log_dimension=np.ascontiguousarray(log_dimension[:, : highest + 1]))
-        return replace(self, family=family)
+        if len(rows) == len(self.X):
+            return self if highest >= log_dimension.shape[1] - 1 else replace(self, family=family)
+        return replace(self, X=self.X[rows], starts=[labels[rows] for labels in self.starts], family=family)
+
+    @cached_property
+    def start_rows(self) -> np.ndarray:
+        """Indices of the rows that an initial partition has labels for; all without partitions."""
+        return np.flatnonzero(np.max([*self.starts] or np.zeros((1, len(self.X))), axis=0) >= 0)
+
+    def latents_of_start(self, labels: np.ndarray) -> np.ndarray:
+        """Labels of all rows, -1 for those that `start_model` lacks."""
+        whole = np.full(len(self.X), -1, np.int32)
+        whole[self.start_rows] = labels
+        return whole
 
     def fit_subspaces(self, labels: np.ndarray) -> Position:
         """Subspaces fitted to the rows with these labels by least squares; BIC selects the dimensions."""
@@ -242,8 +253,14 @@ class IncompleteSubspaceModel:
 
     @cached_property
     def start_model(self) -> IncompleteSubspaceModel:
-        """The same model with a smaller maximum dimension."""
-        return replace(self, complete=self.complete.start_model)
+        """The model of the rows of initial partitions with a smaller maximum dimension."""
+        return replace(self, rows=self.rows.take(self.complete.start_rows), complete=self.complete.start_model)
+
+    def latents_of_start(self, latents: CompletedRows) -> CompletedRows:
+        """Labels of all rows, -1 for those that `start_model` lacks, and their initial values."""
+        rows = self.complete.X.copy()
+        rows[self.complete.start_rows] = latents.rows
+        return CompletedRows(self.complete.latents_of_start(latents.labels), rows)
 
     def draw_labels(self, subspaces: Subspaces, offsets: np.ndarray, key: np.uint64) -> tuple[CompletedRows, float]:
         """Draw labels and missing cells; also returns the sum of the log densities of the observed cells."""
