@@ -27,6 +27,9 @@ _FLIP, _RATIO = np.int64(0), np.int64(1)
 _CHOICE, _ACCEPTANCE, _REMOVED = np.int64(0), np.int64(1), np.int64(2)
 _DIRECTION = np.int64(0)
 _LEAST_FRAME = 32  # directions of a frame, at least
+MOST_AXES = 512  # with more rows and more features, only leading axes are computed
+N_LEADING = np.int64(32)
+_N_POWERS = 4
 
 # Frames
 
@@ -166,8 +169,14 @@ def flip_directions(scatters, inside, ratios, n, noise, log_dimension, shape, ke
 
 @njit(cache=True, nogil=True)
 def _spectrum(Y, basis):
-    """Positive eigenvalues, decreasing, and eigenvectors (as rows) of the scatter of Y orthogonal to the basis."""
+    """Positive eigenvalues, decreasing, and eigenvectors (as rows) of the scatter of Y orthogonal to the basis.
+
+    Of many wide rows only the leading ones. Also returns the mean of the eigenvalues without a vector.
+    """
     left = Y - np.dot(np.dot(Y, basis.T), basis)
+    if min(left.shape) > MOST_AXES:
+        values, axes, squares = leading_axes(left, N_LEADING)
+        return values, axes, max(squares - values.sum(), 0.0) / max(left.shape[1] - len(basis) - len(values), 1)
     few = len(left) <= left.shape[1]
     ascending, vectors = np.linalg.eigh(np.dot(left, left.T) if few else np.dot(left.T, left))
     size, n = len(ascending), 0
@@ -177,7 +186,33 @@ def _spectrum(Y, basis):
     values, axes = ascending[::-1][:n].copy(), vectors.T[::-1][:n].copy()
     if few:  # unit eigenvectors of the large matrix from those of the small one
         axes = np.dot(axes, left) / np.sqrt(values).reshape((n, 1))
-    return values, axes
+    return values, axes, 0.0
+
+
+@njit(cache=True, nogil=True)
+def _orthonormal_columns(rows):
+    return np.ascontiguousarray(np.linalg.qr(np.ascontiguousarray(rows.T))[0])
+
+
+@njit(cache=True, nogil=True)
+def leading_axes(Y, n_axes):
+    """Approximate leading eigenvalues, decreasing, and eigenvectors (as rows) of Y'Y, and its trace.
+
+    Power iterations of a block need no matrix of features by features. The block is the same in every call.
+    """
+    m, squares = Y.shape[1], 0.0
+    axes = np.empty((n_axes, m))
+    for j in range(n_axes):
+        for a in range(m):
+            axes[j, a] = normal(np.uint64(j), a)
+    for row in Y:
+        squares += dot(row, row)
+    for _ in range(_N_POWERS):
+        axes = np.dot(np.dot(Y, _orthonormal_columns(axes)).T, Y)
+    columns = _orthonormal_columns(axes)
+    along = np.dot(Y, columns)
+    ascending, vectors = np.linalg.eigh(np.dot(along.T, along))
+    return np.maximum(ascending[::-1], 0.0), np.dot(vectors.T[::-1].copy(), columns.T), squares
 
 
 @njit(cache=True, nogil=True)
@@ -202,24 +237,27 @@ def _fit_proposal(Y, basis, n, noise):
 
     Given its likeliest ratio, a direction orthogonal to `basis` is Bingham with a matrix A. The inverse covariance I +
     (top eigenvalue I - A) / b has the smallest bound (Kent, Ganeiber and Mardia, 2018). Returns A's positive
-    eigenvalues, their vectors, the largest, b, the factor from scatters to eigenvalues, and the dimension of the space.
+    eigenvalues, their vectors, the largest, b, and the dimension of the space. Only differences of eigenvalues matter,
+    so the mean of those without a vector is zero.
     """
-    values, axes = _spectrum(Y, basis)
+    values, axes, rest = _spectrum(Y, basis)
     q = Y.shape[1] - len(basis)
     n_axes = min(len(values), q)
     largest_scatter = values[0] if n_axes > 0 else 0.0
     per_scatter = noise - n / largest_scatter if noise * largest_scatter > n else 0.0
-    eigenvalues, top_eigenvalue = per_scatter * values[:n_axes], per_scatter * largest_scatter
-    return eigenvalues, axes, top_eigenvalue, _bound(eigenvalues, q - n_axes, top_eigenvalue), per_scatter, q
+    eigenvalues, top_eigenvalue = per_scatter * (values[:n_axes] - rest), per_scatter * (largest_scatter - rest)
+    return eigenvalues, axes[:n_axes], top_eigenvalue, _bound(eigenvalues, q - n_axes, top_eigenvalue), q
 
 
 @njit(cache=True, nogil=True)
-def _log_proposal_density(scatter, eigenvalues, top_eigenvalue, b, per_scatter, q):
-    """Log density of a proposed direction with this scatter along it, relative to the uniform distribution."""
+def _log_proposal_density(direction, eigenvalues, axes, top_eigenvalue, b, q):
+    """Log density of a proposed direction, relative to the uniform distribution."""
     log_det = (q - len(eigenvalues)) * math.log1p(top_eigenvalue / b)
-    for eigenvalue in eigenvalues:
-        log_det += math.log1p((top_eigenvalue - eigenvalue) / b)
-    return 0.5 * (log_det - q * math.log1p(max(top_eigenvalue - per_scatter * scatter, 0.0) / b))
+    below = top_eigenvalue
+    for i in range(len(eigenvalues)):
+        log_det += math.log1p((top_eigenvalue - eigenvalues[i]) / b)
+        below -= eigenvalues[i] * dot(axes[i], direction) ** 2
+    return 0.5 * (log_det - q * math.log1p(max(below, 0.0) / b))
 
 
 @njit(cache=True, nogil=True)
@@ -269,11 +307,11 @@ def birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key):
     unchanged = basis, ratios
     # Birth: the direction is proposed near the axes of largest scatter, and its ratio drawn if it is accepted.
     if uniform(key, _CHOICE) < p_birth:
-        eigenvalues, axes, top_eigenvalue, b, per_scatter, q = _fit_proposal(Y, basis, n, noise)
+        eigenvalues, axes, top_eigenvalue, b, q = _fit_proposal(Y, basis, n, noise)
         frame = _propose_direction(basis, eigenvalues, axes, top_eigenvalue, b, fold_in(key, _DIRECTION))
         scatter = scatter_along(Y, frame[d])
         log_accept = log_gain(n, scatter, noise, shape) + log_dimension[d + 1] - log_dimension[d]
-        log_accept -= _log_proposal_density(scatter, eigenvalues, top_eigenvalue, b, per_scatter, q)
+        log_accept -= _log_proposal_density(frame[d], eigenvalues, axes, top_eigenvalue, b, q)
         log_accept += math.log((1.0 - _birth_probability(d + 1, log_dimension)) / p_birth)
         if -exponential(key, _ACCEPTANCE) >= log_accept:
             return unchanged
@@ -288,10 +326,10 @@ def birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key):
     smaller, kept = basis[:-1].copy(), ratios[:-1].copy()
     copy_to(smaller[removed:], basis[removed + 1 :])
     copy_to(kept[removed:], ratios[removed + 1 :])
-    eigenvalues, axes, top_eigenvalue, b, per_scatter, q = _fit_proposal(Y, smaller, n, noise)
+    eigenvalues, axes, top_eigenvalue, b, q = _fit_proposal(Y, smaller, n, noise)
     scatter = scatter_along(Y, basis[removed])
     log_accept = log_dimension[d - 1] - log_dimension[d] - log_gain(n, scatter, noise, shape)
-    log_accept += _log_proposal_density(scatter, eigenvalues, top_eigenvalue, b, per_scatter, q)
+    log_accept += _log_proposal_density(basis[removed], eigenvalues, axes, top_eigenvalue, b, q)
     log_accept += math.log(_birth_probability(d - 1, log_dimension) / (1.0 - p_birth))
     if -exponential(key, _ACCEPTANCE) >= log_accept:
         return unchanged

@@ -16,16 +16,28 @@ from ...utils._threads import Workers, split_range
 from .._memberships import DirichletWeights, Position
 from .._scores import draw_labels_of_terms
 from .family import MOST, SubspaceFamily, Subspaces, add_log_terms, add_moments
-from .frame_kernels import best_dimension, complete_frame, draw_centre, move_directions, move_frame, sum_of_squares
+from .frame_kernels import (
+    MOST_AXES,
+    N_LEADING,
+    best_dimension,
+    complete_frame,
+    draw_centre,
+    leading_axes,
+    move_directions,
+    move_frame,
+    sum_of_squares,
+)
 from .missing_kernels import Loadings, add_terms_of_incomplete, draw_missing
 
 _ROWS, _TASKS = 2048, 32  # minimum number of rows of a task, and maximum number of tasks
+_MOMENTS_AT_ONCE = 1 << 25  # approximate maximum number of products of all tasks
 _LEAST_NOISE = 1e-10  # initial noise variance relative to that of the rows, which may lie exactly on subspaces
 # While initial partitions are compared, the dimension is at most the larger of this number and the number of rows per
 # component divided by the second.
 _START_DIMENSION = 8
 _START_ROWS = 20
 _WIDE = 32  # with more features and few rows, the rows are used instead of scatter matrices
+_WIDEST = 2000  # with more features there are no scatter matrices
 _LEAST_RATIO = 1e-12  # of precisions in the initial state
 _MOST_KEPT = 64  # features of a single subspace whose whole frame is kept
 
@@ -70,8 +82,10 @@ class SubspaceModel:
 
     def moments(self, labels: np.ndarray, origins: np.ndarray) -> Moments:
         """Moments of the rows of each component; `origins`, (K, m), are points near the means."""
-        pieces = split_range(len(self.X), max(_ROWS, -(-len(self.X) // _TASKS)))
-        shape, m = (len(pieces), len(origins)), self.n_features
+        m = self.n_features
+        n_tasks = min(_TASKS, 1 + _MOMENTS_AT_ONCE // (len(origins) * m * m))
+        pieces = split_range(len(self.X), max(_ROWS, -(-len(self.X) // n_tasks)))
+        shape = len(pieces), len(origins)
         sizes, sums, products = np.zeros(shape, np.int64), np.zeros((*shape, m)), np.zeros((*shape, m, m))
         tasks = [(self.X, *ab, labels, origins, sizes[i], sums[i], products[i]) for i, ab in enumerate(pieces)]
         self.workers.run(add_moments, tasks)
@@ -118,7 +132,7 @@ class SubspaceModel:
 
     def _summarise(self, labels: np.ndarray, origins: np.ndarray) -> Moments | Members:
         m = self.n_features
-        if m > _WIDE and len(self.X) < m * len(origins):
+        if m > _WIDEST or (m > _WIDE and len(self.X) < m * len(origins)):
             return Members(self.X, [np.flatnonzero(labels == k) for k in range(len(origins))])
         return self.moments(labels, origins)
 
@@ -216,14 +230,13 @@ class SingleSubspaceModel(SubspaceModel):
 
     def fit_subspaces(self, labels: np.ndarray) -> Position:
         """The subspace along the first principal axes whose dimension has the highest posterior density."""
-        prior, mean, n = self.family, self._all_rows.means, len(self.X)
-        _, singular, axes = np.linalg.svd(self._all_rows.factor(0, mean[0]))
-        scatters = np.zeros(self.n_features)
-        scatters[: len(singular)] = singular**2
+        prior, mean, n, m = self.family, self._all_rows.means, len(self.X), self.n_features
+        lowest = int(np.isfinite(prior.log_dimension[0]).argmax())
+        scatters, axes = _principal_axes(self._all_rows.factor(0, mean[0]), m if m <= _MOST_KEPT else lowest)
         of_prior = prior.ratio_shape, prior.noise_shape, prior.noise_rate
-        d, noise = best_dimension(scatters, n, prior.log_dimension[0], *of_prior)
+        d, noise = best_dimension(scatters, n, prior.log_dimension[0, : len(axes) + 1], *of_prior)
         noise = min(noise, MOST)
-        ratios = np.ones(self.n_features)
+        ratios = np.ones(len(axes))
         ratios[:d] = np.clip(n / (noise * np.maximum(scatters[:d], 1e-300)), _LEAST_RATIO, 1.0)
         return Position(np.ones(1), Subspaces(axes[None], np.array([d]), ratios[None], mean, np.array([noise])))
 
@@ -315,15 +328,30 @@ class Members:
         return rows if len(rows) else np.zeros((1, self.X.shape[1]))
 
 
+def _principal_axes(Y: np.ndarray, least: int) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues of Y'Y, (m,), decreasing, and eigenvectors as rows, at least this many.
+
+    Of many wide rows the leading ones, with the mean of the other eigenvalues.
+    """
+    m, rest = Y.shape[1], 0.0
+    if min(Y.shape) > MOST_AXES:
+        leading, axes, squares = leading_axes(Y, max(N_LEADING, np.int64(least)))
+        rest = max(squares - leading.sum(), 0.0) / max(m - len(leading), 1)
+    else:
+        _, singular, axes = np.linalg.svd(Y, full_matrices=False)
+        leading = singular**2
+    scatters = np.full(m, rest)
+    scatters[: len(leading)] = leading
+    return scatters, complete_frame(np.ascontiguousarray(axes), max(least, len(axes)), np.uint64(0))
+
+
 def _fit_component(Y: np.ndarray, n: int, allowed: np.ndarray, overall: float) -> tuple[np.ndarray, np.ndarray, float]:
     """Basis, variances along it and orthogonal to it, for n rows with scatter Y'Y; BIC selects the dimension."""
     m, choices = Y.shape[1], np.flatnonzero(allowed)
     if n == 0:
         return np.eye(m)[: choices[0]], np.full(choices[0], overall), overall
-    _, singular, axes = np.linalg.svd(Y, full_matrices=bool(choices[0] > len(Y)))  # with enough axes
-    values = np.zeros(m)
-    values[: len(singular)] = singular**2 / n
-    values = np.maximum(values, _LEAST_NOISE * overall)
+    scatters, axes = _principal_axes(Y, int(choices[0]))
+    values = np.maximum(scatters / n, _LEAST_NOISE * overall)
     rest = np.cumsum(values[::-1])[::-1] / np.arange(m, 0, -1)  # mean variance orthogonal to the first d axes
     costs = np.full(m, np.inf)
     for d in choices[choices <= len(axes)]:

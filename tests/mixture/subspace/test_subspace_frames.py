@@ -210,6 +210,17 @@ def test_births_without_a_part_of_their_odds_are_seen(wrong):
 
 @pytest.mark.extended
 @compiled
+def test_births_from_leading_axes_alone_have_the_exact_law():
+    spectrum = altered(frames._spectrum, "min(left.shape) > MOST_AXES", "True", N_LEADING=1)
+    proposal = altered(frames._fit_proposal, _spectrum=spectrum)
+    kernel = altered(frames.birth_death_step, _fit_proposal=proposal)
+    exact = exact_of_subspace(ROWS[3], *list(OF_ROWS.values())[:2], P_DIMENSION[3], OF_ROWS["shape"])
+    moves = births_alone(ROWS[3], P_DIMENSION[3], kernel)
+    assert_agrees(subspace_estimate(moves, 3, n_steps=100, basis=np.eye(3)), exact)
+
+
+@pytest.mark.extended
+@compiled
 @pytest.mark.parametrize("moves", [all_moves, kept_frames])
 def test_a_scan_that_begins_with_the_subspace_is_seen(moves):
     kernel = in_order(frames.move_directions)
