@@ -44,12 +44,13 @@ def partition_from_prior(estimator: Any, n_rows: int, key: np.uint64) -> PriorLa
 class DrawsFromPrior(EstimateInference):
     """The method `sample_prior` of a mixture, by default with a fixed number of components; not public."""
 
-    n_components: int
+    n_components: int | None
     weight_prior: float | None
 
     def _draw_prior_labels(self, n_rows: int, n_features: int | None, key: np.uint64) -> PriorLabels:
         """Labels from the prior of the membership."""
         K = len(self.weights_) if n_features is None else self.n_components
+        assert K is not None
         prior = DirichletWeights.of_parameter(self.weight_prior, K)
         weights = prior.draw(np.zeros(K), subkey(key, Purpose.PRIOR))
         return PriorLabels(draw_labels(weights, n_rows, subkey(key, Purpose.LABELS)), K, {"weights": weights})

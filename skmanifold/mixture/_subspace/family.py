@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy.special import logsumexp
 
 from ...emissions._dense_rows import DenseRows
 from ...manifolds import Stiefel
-from ...numerics.simd import ROW_LANES, load_rows
+from ...numerics.simd import ENTRIES, LANES, ROW_LANES, add_squares, load_rows
 from ...utils._conditions import Array, Real, Sizes
 from ...utils._njit import njit
 from ...utils._validation import of_columns
@@ -22,6 +23,8 @@ _NOISE_FRACTION = 1e-3  # rate of the noise precision for few cells, relative to
 _PRIOR_SHARE = 1e-3
 _PRIOR_NOISE = 1e-2
 _LEAST_VARIANCE = 1e-80  # of rows that are not constant: precisions must not exceed `MOST`
+_LEAST_LEFT = 1e-5  # share of a squared length that a difference may leave: below this it would lose too many digits
+_ROWS_AT_ONCE = 4  # that `_add_products` reads
 MOST = 1e100  # of cells and precisions; the square of a cell times a precision is finite
 
 
@@ -188,45 +191,70 @@ def add_terms(X: np.ndarray, first: int, stop: int, subspaces: Subspaces, offset
 def add_log_terms(X, start, stop, bases, dims, ratios, centres, noise, offsets, out):
     """Add the log densities of rows start to stop of X to `out`, (stop - start, K).
 
-    `offsets`, (K,), are those at the centres. The squared distance to a subspace is the squared length of the residual
-    of the projection: the difference of two squared lengths would be inaccurate for rows near the subspace.
+    `offsets`, (K,), are those at the centres. The weighted squared distance to a centre is a difference of two sums of
+    squares. For rows near the subspace this would be inaccurate, so there the projection is subtracted from the row.
     """
-    m = X.shape[1]
-    rows, left = np.empty((m, ROW_LANES)), np.empty((m, ROW_LANES))
-    across, along, within = np.empty(ROW_LANES), np.empty(ROW_LANES), np.empty(ROW_LANES)
+    m, n_padded = X.shape[1], -(-bases.shape[1] // ENTRIES) * ENTRIES
+    factors = np.zeros((len(dims), n_padded, m))
+    for k in range(len(dims)):
+        for j in range(dims[k]):
+            scale = math.sqrt(1.0 - ratios[k, j])
+            for a in range(m):
+                factors[k, j, a] = scale * bases[k, j, a]
+    # Rows are columns of a batch, so that each loop over lanes is a vector operation.
+    rows, gaps = np.empty((m, ROW_LANES)), np.empty((m, ROW_LANES))
+    squares, saved, exact = np.empty(ROW_LANES), np.empty(ROW_LANES), np.empty(ROW_LANES)
     for first in range(start, stop, ROW_LANES):
-        # Rows are columns of a batch, so that each loop over lanes is a vector operation.
         load_rows(X, first, stop, rows)
         for k in range(len(dims)):
+            squares[:] = 0.0
             for a in range(m):
                 centre = centres[k, a]
                 for lane in range(ROW_LANES):
-                    left[a, lane] = rows[a, lane] - centre
+                    gap = rows[a, lane] - centre
+                    gaps[a, lane] = gap
+                    squares[lane] += gap * gap
+            saved[:] = 0.0
+            for lane in range(0, ROW_LANES, LANES):
+                for j in range(0, dims[k], ENTRIES):
+                    add_squares(factors[k], gaps, j, m, lane, saved)
+            n_near = 0
             for lane in range(ROW_LANES):
-                within[lane] = 0.0
-            # Subtract the projection on each direction, which costs the ratio times its squared length.
-            for j in range(dims[k]):
-                for lane in range(ROW_LANES):
-                    along[lane] = 0.0
-                for a in range(m):
-                    entry = bases[k, j, a]
-                    for lane in range(ROW_LANES):
-                        along[lane] += entry * left[a, lane]
-                for a in range(m):
-                    entry = bases[k, j, a]
-                    for lane in range(ROW_LANES):
-                        left[a, lane] -= entry * along[lane]
-                ratio = ratios[k, j]
-                for lane in range(ROW_LANES):
-                    within[lane] += ratio * along[lane] * along[lane]
-            for lane in range(ROW_LANES):
-                across[lane] = 0.0
-            for a in range(m):
-                for lane in range(ROW_LANES):
-                    across[lane] += left[a, lane] * left[a, lane]
+                n_near += squares[lane] - saved[lane] < _LEAST_LEFT * squares[lane]
+            if n_near > 0:
+                _subtract_projections(gaps, bases[k], dims[k], ratios[k], exact)
             half = 0.5 * noise[k]
             for lane in range(min(ROW_LANES, stop - first)):
-                out[first - start + lane, k] += offsets[k] - half * (across[lane] + within[lane])
+                distance = squares[lane] - saved[lane]
+                if distance < _LEAST_LEFT * squares[lane]:
+                    distance = exact[lane]
+                out[first - start + lane, k] += offsets[k] - half * distance
+
+
+@njit(cache=True, nogil=True)
+def _subtract_projections(gaps, basis, d, ratios, total):
+    """Subtract from columns their projections on d directions; `total` gets weighted sums of squares.
+
+    A projection costs the ratio times its squared length.
+    """
+    along = np.empty(ROW_LANES)
+    total[:] = 0.0
+    for j in range(d):
+        along[:] = 0.0
+        for a in range(len(gaps)):
+            entry = basis[j, a]
+            for lane in range(ROW_LANES):
+                along[lane] += entry * gaps[a, lane]
+        for a in range(len(gaps)):
+            entry = basis[j, a]
+            for lane in range(ROW_LANES):
+                gaps[a, lane] -= entry * along[lane]
+        ratio = ratios[j]
+        for lane in range(ROW_LANES):
+            total[lane] += ratio * along[lane] * along[lane]
+    for a in range(len(gaps)):
+        for lane in range(ROW_LANES):
+            total[lane] += gaps[a, lane] * gaps[a, lane]
 
 
 @njit(cache=True, nogil=True)
@@ -235,20 +263,36 @@ def add_moments(X, start, stop, labels, origins, counts, sums, products):
 
     Sums and products are about `origins`, (K, m). Rows with a negative label are skipped.
     """
-    m = X.shape[1]
-    shifted = np.empty(m)
+    K, m = origins.shape
+    # Products are added for several rows of a component at a time, which reads and writes them less often.
+    waiting, n_waiting = np.zeros((K, _ROWS_AT_ONCE, m)), np.zeros(K, np.int64)
     for i in range(start, stop):
         k = labels[i]
         if k < 0:
             continue
         counts[k] += 1
+        gaps = waiting[k, n_waiting[k]]
         for a in range(m):
-            shifted[a] = X[i, a] - origins[k, a]
-            sums[k, a] += shifted[a]
-        for a in range(m):
-            entry = shifted[a]
-            for b in range(a + 1):
-                products[k, a, b] += entry * shifted[b]
+            gaps[a] = X[i, a] - origins[k, a]
+            sums[k, a] += gaps[a]
+        n_waiting[k] += 1
+        if n_waiting[k] == _ROWS_AT_ONCE:
+            _add_products(waiting[k], products[k])
+            n_waiting[k] = 0
+    for k in range(K):
+        waiting[k, n_waiting[k] :] = 0.0
+        _add_products(waiting[k], products[k])
+
+
+@njit(cache=True, nogil=True)
+def _add_products(rows, products):
+    """Add the lower triangle of the products of four rows."""
+    first, second, third, fourth = rows[0], rows[1], rows[2], rows[3]
+    for a in range(len(products)):
+        of_first, of_second, of_third, of_fourth = first[a], second[a], third[a], fourth[a]
+        for b in range(a + 1):
+            total = products[a, b] + of_first * first[b] + of_second * second[b]
+            products[a, b] = total + of_third * third[b] + of_fourth * fourth[b]
 
 
 # Priors of an estimator

@@ -44,7 +44,7 @@ class SubspacesFit(FitStrategy):
             )
         self.family = bound_family(mixture, self.rows.values)
 
-    def model(self, workers: Workers) -> SubspaceModel | IncompleteSubspaceModel:
+    def model(self, workers: Workers) -> Any:
         """The model of the centred rows, without initial partitions."""
         self.workers, family = workers, self.family
         rows = self.rows._replace(values=self.rows.values - family.location)

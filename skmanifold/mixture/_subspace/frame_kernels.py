@@ -14,6 +14,15 @@ from ...numerics.special import copy_to, log_unit_gamma
 from ...random._keys import Purpose, fold_in, uniform
 from ...random._variates import exponential, fill_permutation, half_angle_sine, normal
 from ...utils._njit import njit
+from .tilt_kernels import (
+    complete_frame,
+    draw_span,
+    log_span,
+    orthonormalise,
+    principal_axes,
+    resize_rows,
+    scatter_along,
+)
 
 # Numbers of one type, because numba compiles a kernel again for each literal integer.
 _COMPLETION = np.int64(Purpose.COMPLETION)
@@ -40,41 +49,6 @@ def log_gain(n, scatter, noise, shape):
     """
     rate = 0.5 * noise * scatter
     return math.log(shape) + log_unit_gamma(shape + 0.5 * n, rate) + rate
-
-
-@njit(cache=True, nogil=True)
-def orthonormalise(frame, first):
-    """Orthonormalise the rows of `frame` from `first` on (Gram-Schmidt, each projection twice against rounding)."""
-    for j in range(first, len(frame)):
-        for _ in range(2):
-            for i in range(j):
-                inner = dot(frame[i], frame[j])
-                for a in range(frame.shape[1]):
-                    frame[j, a] -= inner * frame[i, a]
-        length = math.sqrt(dot(frame[j], frame[j]))
-        for a in range(frame.shape[1]):
-            frame[j, a] /= length
-
-
-@njit(cache=True, nogil=True)
-def resize_rows(rows, n):
-    """Copy the rows to a new array of shape (n, m); additional rows are not initialised."""
-    out = np.empty((n, rows.shape[1]))
-    copy_to(out, rows)
-    return out
-
-
-@njit(cache=True, nogil=True)
-def complete_frame(basis, size, key):
-    """Complete `basis` to (size, m) orthonormal rows by directions uniform in its orthogonal complement."""
-    d, m = basis.shape
-    frame = resize_rows(basis, size)
-    for j in range(d, size):
-        child = fold_in(key, j)
-        for a in range(m):
-            frame[j, a] = normal(child, a)
-    orthonormalise(frame, d)
-    return frame
 
 
 # Plane rotations
@@ -161,90 +135,7 @@ def flip_directions(scatters, inside, ratios, n, noise, log_dimension, shape, ke
         ratios[j] = draw_ratio(fold_in(child, _RATIO), shape + 0.5 * n, 0.5 * noise * scatters[j]) if enters else 1.0
 
 
-# Births and deaths: a new direction is proposed where the rows vary most
-
-
-@njit(cache=True, nogil=True)
-def spectrum(Y, basis):
-    """Positive eigenvalues, decreasing, and eigenvectors (as rows) of the scatter of Y orthogonal to the basis."""
-    left = Y - np.dot(np.dot(Y, basis.T), basis)
-    few = len(left) <= left.shape[1]
-    ascending, vectors = np.linalg.eigh(np.dot(left, left.T) if few else np.dot(left.T, left))
-    size, n = len(ascending), 0
-    least = 1e-12 * max(ascending[size - 1], 0.0)
-    while n < size and ascending[size - 1 - n] > least:
-        n += 1
-    values, axes = ascending[::-1][:n].copy(), vectors.T[::-1][:n].copy()
-    if few:  # unit eigenvectors of the large matrix from those of the small one
-        axes = np.dot(axes, left) / np.sqrt(values).reshape((n, 1))
-    return values, axes
-
-
-@njit(cache=True, nogil=True)
-def _bound(eigenvalues, n_zero, top_eigenvalue):
-    """Solve sum_l 1 / (b + top_eigenvalue - eigenvalue_l) = 1 for b >= 1; `n_zero` more eigenvalues are zero."""
-    low, high = 1.0, float(len(eigenvalues) + n_zero)
-    for _ in range(60):
-        b = 0.5 * (low + high)
-        total = n_zero / (b + top_eigenvalue)
-        for eigenvalue in eigenvalues:
-            total += 1.0 / (b + (top_eigenvalue - eigenvalue))
-        if total > 1.0:
-            low = b
-        else:
-            high = b
-    return high
-
-
-@njit(cache=True, nogil=True)
-def fit_proposal(Y, basis, n, noise):
-    """Fit the angular central Gaussian distribution from which a new direction is proposed.
-
-    Given its likeliest ratio, a direction orthogonal to `basis` is Bingham with a matrix A. The inverse covariance I +
-    (top eigenvalue I - A) / b has the smallest bound (Kent, Ganeiber and Mardia, 2018). Returns A's positive
-    eigenvalues, their vectors, the largest, b, the factor from scatters to eigenvalues, and the dimension of the space.
-    """
-    values, axes = spectrum(Y, basis)
-    q = Y.shape[1] - len(basis)
-    n_axes = min(len(values), q)
-    largest_scatter = values[0] if n_axes > 0 else 0.0
-    per_scatter = noise - n / largest_scatter if noise * largest_scatter > n else 0.0
-    eigenvalues, top_eigenvalue = per_scatter * values[:n_axes], per_scatter * largest_scatter
-    return eigenvalues, axes, top_eigenvalue, _bound(eigenvalues, q - n_axes, top_eigenvalue), per_scatter, q
-
-
-@njit(cache=True, nogil=True)
-def log_proposal_density(scatter, eigenvalues, top_eigenvalue, b, per_scatter, q):
-    """Log density of a proposed direction with this scatter along it, relative to the uniform distribution."""
-    log_det = (q - len(eigenvalues)) * math.log1p(top_eigenvalue / b)
-    for eigenvalue in eigenvalues:
-        log_det += math.log1p((top_eigenvalue - eigenvalue) / b)
-    return 0.5 * (log_det - q * math.log1p(max(top_eigenvalue - per_scatter * scatter, 0.0) / b))
-
-
-@njit(cache=True, nogil=True)
-def propose_direction(basis, eigenvalues, axes, top_eigenvalue, b, key):
-    """Append to `basis` a direction drawn from the proposal distribution; returns the larger basis."""
-    d, m = basis.shape
-    frame, z = resize_rows(basis, d + 1), np.empty(m)
-    rest = 1.0 / math.sqrt(1.0 + top_eigenvalue / b)
-    for a in range(m):
-        z[a] = normal(key, a)
-        frame[d, a] = rest * z[a]
-    for i in range(len(eigenvalues)):
-        inner = dot(axes[i], z)
-        scale = 1.0 / math.sqrt(1.0 + (top_eigenvalue - eigenvalues[i]) / b) - rest
-        for a in range(m):
-            frame[d, a] += scale * inner * axes[i, a]
-    orthonormalise(frame, d)
-    return frame
-
-
-@njit(cache=True, nogil=True)
-def scatter_along(Y, direction):
-    """Scatter of the rows along a unit vector, |Y u|^2."""
-    along = np.dot(Y, direction)
-    return np.dot(along, along)
+# Births and deaths: a new direction is proposed near the axis along which the rows vary most
 
 
 @njit(cache=True, nogil=True)
@@ -264,16 +155,18 @@ def birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key):
     Metropolis-Hastings, with the ratio of the direction integrated out. A new direction is placed last, and any may be
     removed; the factors 1 / (d + 1) of the order and of the choice cancel.
     """
-    d = len(basis)
+    d, m = basis.shape
     p_birth = _birth_probability(d, log_dimension)
     unchanged = basis, ratios
     # Birth: the direction is proposed near the axes of largest scatter, and its ratio drawn if it is accepted.
     if uniform(key, _CHOICE) < p_birth:
-        eigenvalues, axes, top_eigenvalue, b, per_scatter, q = fit_proposal(Y, basis, n, noise)
-        frame = propose_direction(basis, eigenvalues, axes, top_eigenvalue, b, fold_in(key, _DIRECTION))
+        near = principal_axes(Y, basis, 1)
+        frame = resize_rows(basis, d + 1)
+        copy_to(frame[d], draw_span(*near, 1, n, noise, m - d, fold_in(key, _DIRECTION))[0])
+        orthonormalise(frame, d)
         scatter = scatter_along(Y, frame[d])
         log_accept = log_gain(n, scatter, noise, shape) + log_dimension[d + 1] - log_dimension[d]
-        log_accept -= log_proposal_density(scatter, eigenvalues, top_eigenvalue, b, per_scatter, q)
+        log_accept -= log_span(frame[d:], *near, n, noise, m - d)
         log_accept += math.log((1.0 - _birth_probability(d + 1, log_dimension)) / p_birth)
         if -exponential(key, _ACCEPTANCE) >= log_accept:
             return unchanged
@@ -288,10 +181,10 @@ def birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key):
     smaller, kept = basis[:-1].copy(), ratios[:-1].copy()
     copy_to(smaller[removed:], basis[removed + 1 :])
     copy_to(kept[removed:], ratios[removed + 1 :])
-    eigenvalues, axes, top_eigenvalue, b, per_scatter, q = fit_proposal(Y, smaller, n, noise)
+    near = principal_axes(Y, smaller, 1)
     scatter = scatter_along(Y, basis[removed])
     log_accept = log_dimension[d - 1] - log_dimension[d] - log_gain(n, scatter, noise, shape)
-    log_accept += log_proposal_density(scatter, eigenvalues, top_eigenvalue, b, per_scatter, q)
+    log_accept += log_span(basis[removed : removed + 1], *near, n, noise, m - d + 1)
     log_accept += math.log(_birth_probability(d - 1, log_dimension) / (1.0 - p_birth))
     if -exponential(key, _ACCEPTANCE) >= log_accept:
         return unchanged

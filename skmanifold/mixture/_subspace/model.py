@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,16 +16,19 @@ from ...utils._threads import Workers, split_range
 from .._memberships import DirichletWeights, Position
 from .._scores import draw_labels_of_terms
 from .family import MOST, SubspaceFamily, Subspaces, add_log_terms, add_moments
-from .frame_kernels import best_dimension, complete_frame, draw_centre, move_directions, move_frame, sum_of_squares
+from .frame_kernels import best_dimension, draw_centre, move_directions, move_frame, sum_of_squares
 from .missing_kernels import Loadings, add_terms_of_incomplete, draw_missing
+from .tilt_kernels import complete_frame, principal_axes
 
 _ROWS, _TASKS = 2048, 32  # minimum number of rows of a task, and maximum number of tasks
+_MOMENTS_AT_ONCE = 1 << 25  # approximate maximum number of products of all tasks
 _LEAST_NOISE = 1e-10  # initial noise variance relative to that of the rows, which may lie exactly on subspaces
 # While initial partitions are compared, the dimension is at most the larger of this number and the number of rows per
 # component divided by the second.
 _START_DIMENSION = 8
 _START_ROWS = 20
 _WIDE = 32  # with more features and few rows, the rows are used instead of scatter matrices
+_WIDEST = 2000  # with more features there are no scatter matrices
 _LEAST_RATIO = 1e-12  # of precisions in the initial state
 _MOST_KEPT = 64  # features of a single subspace whose whole frame is kept
 
@@ -79,11 +82,11 @@ class SubspaceModel:
         """The model with other initial partitions."""
         return replace(self, starts=starts)
 
-    def labels_of(self, latents: np.ndarray) -> np.ndarray:
+    def labels_of(self, latents: Any) -> np.ndarray:
         """Labels, (n,), of what `draw_labels` returns."""
         return latents
 
-    def rows_of(self, latents: np.ndarray) -> np.ndarray:
+    def rows_of(self, latents: Any) -> np.ndarray:
         """Rows without missing cells, (n, m)."""
         return self.X
 
@@ -105,8 +108,10 @@ class SubspaceModel:
 
     def moments(self, labels: np.ndarray, origins: np.ndarray) -> Moments:
         """Moments of the rows of each component; `origins`, (K, m), are points near the means."""
-        pieces = split_range(len(self.X), max(_ROWS, -(-len(self.X) // _TASKS)))
-        shape, m = (len(pieces), len(origins)), self.n_features
+        m = self.n_features
+        n_tasks = min(_TASKS, 1 + _MOMENTS_AT_ONCE // (len(origins) * m * m))
+        pieces = split_range(len(self.X), max(_ROWS, -(-len(self.X) // n_tasks)))
+        shape = len(pieces), len(origins)
         sizes, sums, products = np.zeros(shape, np.int64), np.zeros((*shape, m)), np.zeros((*shape, m, m))
         tasks = [(self.X, *ab, labels, origins, sizes[i], sums[i], products[i]) for i, ab in enumerate(pieces)]
         self.workers.run(add_moments, tasks)
@@ -153,7 +158,7 @@ class SubspaceModel:
 
     def _summarise(self, labels: np.ndarray, origins: np.ndarray) -> Moments | Members:
         m = self.n_features
-        if m > _WIDE and len(self.X) < m * len(origins):
+        if m > _WIDEST or (m > _WIDE and len(self.X) < m * len(origins)):
             return Members(self.X, [np.flatnonzero(labels == k) for k in range(len(origins))])
         return self.moments(labels, origins)
 
@@ -166,14 +171,25 @@ class SubspaceModel:
 
     @cached_property
     def start_model(self) -> SubspaceModel:
-        """The same model with a smaller maximum dimension, for the comparison of initial partitions."""
-        log_dimension = self.family.log_dimension
+        """The model of the rows of initial partitions with a smaller maximum dimension, to compare the partitions."""
+        log_dimension, rows = self.family.log_dimension, self.start_rows
         lowest = np.isfinite(log_dimension).argmax(axis=1).max()
         highest = max(_START_DIMENSION, len(self.X) // (_START_ROWS * len(log_dimension)), lowest)
-        if highest >= log_dimension.shape[1] - 1:
-            return self
         family = self.family._replace(log_dimension=np.ascontiguousarray(log_dimension[:, : highest + 1]))
-        return replace(self, family=family)
+        if len(rows) == len(self.X):
+            return self if highest >= log_dimension.shape[1] - 1 else replace(self, family=family)
+        return replace(self, X=self.X[rows], starts=[labels[rows] for labels in self.starts], family=family)
+
+    @cached_property
+    def start_rows(self) -> np.ndarray:
+        """Indices of the rows that an initial partition has labels for; all without partitions."""
+        return np.flatnonzero(np.max([*self.starts] or np.zeros((1, len(self.X))), axis=0) >= 0)
+
+    def latents_of_start(self, labels: np.ndarray) -> np.ndarray:
+        """Labels of all rows, -1 for those that `start_model` lacks."""
+        whole = np.full(len(self.X), -1, np.int32)
+        whole[self.start_rows] = labels
+        return whole
 
     def fit_subspaces(self, labels: np.ndarray) -> Position:
         """Subspaces fitted to the rows with these labels by least squares; BIC selects the dimensions."""
@@ -242,14 +258,13 @@ class SingleSubspaceModel(SubspaceModel):
 
     def fit_subspaces(self, labels: np.ndarray) -> Position:
         """The subspace along the first principal axes whose dimension has the highest posterior density."""
-        prior, mean, n = self.family, self._all_rows.means, len(self.X)
-        _, singular, axes = np.linalg.svd(self._all_rows.factor(0, mean[0]))
-        scatters = np.zeros(self.n_features)
-        scatters[: len(singular)] = singular**2
+        prior, mean, n, m = self.family, self._all_rows.means, len(self.X), self.n_features
+        lowest = int(np.isfinite(prior.log_dimension[0]).argmax())
+        scatters, axes = _principal_axes(self._all_rows.factor(0, mean[0]), m if m <= _MOST_KEPT else lowest)
         of_prior = prior.ratio_shape, prior.noise_shape, prior.noise_rate
-        d, noise = best_dimension(scatters, n, prior.log_dimension[0], *of_prior)
+        d, noise = best_dimension(scatters, n, prior.log_dimension[0, : len(axes) + 1], *of_prior)
         noise = min(noise, MOST)
-        ratios = np.ones(self.n_features)
+        ratios = np.ones(len(axes))
         ratios[:d] = np.clip(n / (noise * np.maximum(scatters[:d], 1e-300)), _LEAST_RATIO, 1.0)
         return Position(np.ones(1), Subspaces(axes[None], np.array([d]), ratios[None], mean, np.array([noise])))
 
@@ -279,8 +294,14 @@ class IncompleteSubspaceModel:
 
     @cached_property
     def start_model(self) -> IncompleteSubspaceModel:
-        """The same model with a smaller maximum dimension."""
-        return replace(self, complete=self.complete.start_model)
+        """The model of the rows of initial partitions with a smaller maximum dimension."""
+        return replace(self, rows=self.rows.take(self.complete.start_rows), complete=self.complete.start_model)
+
+    def latents_of_start(self, latents: CompletedRows) -> CompletedRows:
+        """Labels of all rows, -1 for those that `start_model` lacks, and their initial values."""
+        rows = self.complete.X.copy()
+        rows[self.complete.start_rows] = latents.rows
+        return CompletedRows(self.complete.latents_of_start(latents.labels), rows)
 
     @property
     def n_rows(self) -> int:
@@ -295,11 +316,11 @@ class IncompleteSubspaceModel:
         """The model with other initial partitions."""
         return replace(self, complete=self.complete.with_starts(starts))
 
-    def labels_of(self, latents: CompletedRows) -> np.ndarray:
+    def labels_of(self, latents: Any) -> np.ndarray:
         """Labels, (n,), of what `draw_labels` returns."""
         return latents.labels
 
-    def rows_of(self, latents: CompletedRows) -> np.ndarray:
+    def rows_of(self, latents: Any) -> np.ndarray:
         """Rows without missing cells, (n, m)."""
         return latents.rows
 
@@ -359,15 +380,21 @@ class Members:
         return rows if len(rows) else np.zeros((1, self.X.shape[1]))
 
 
+def _principal_axes(Y: np.ndarray, least: int) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues of Y'Y, (m,), decreasing, and eigenvectors as rows, at least this many."""
+    leading, axes, rest = principal_axes(Y, np.empty((0, Y.shape[1])), np.int64(least))
+    scatters = np.full(Y.shape[1], rest)
+    scatters[: len(leading)] = leading
+    return scatters, axes
+
+
 def _fit_component(Y: np.ndarray, n: int, allowed: np.ndarray, overall: float) -> tuple[np.ndarray, np.ndarray, float]:
     """Basis, variances along it and orthogonal to it, for n rows with scatter Y'Y; BIC selects the dimension."""
     m, choices = Y.shape[1], np.flatnonzero(allowed)
     if n == 0:
         return np.eye(m)[: choices[0]], np.full(choices[0], overall), overall
-    _, singular, axes = np.linalg.svd(Y, full_matrices=bool(choices[0] > len(Y)))  # with enough axes
-    values = np.zeros(m)
-    values[: len(singular)] = singular**2 / n
-    values = np.maximum(values, _LEAST_NOISE * overall)
+    scatters, axes = _principal_axes(Y, int(choices[0]))
+    values = np.maximum(scatters / n, _LEAST_NOISE * overall)
     rest = np.cumsum(values[::-1])[::-1] / np.arange(m, 0, -1)  # mean variance orthogonal to the first d axes
     costs = np.full(m, np.inf)
     for d in choices[choices <= len(axes)]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -135,7 +135,7 @@ class SubspaceProcess(DPModel):
         log_prior = log_partition_prior(statistics.sizes[occupied(statistics)], concentration)
         return log_prior + statistics.log_likelihood()
 
-    def draw(self, statistics: Clusters, concentration: float, key: np.uint64) -> Position:
+    def draw(self, statistics: Clusters, concentration: float, key: np.uint64) -> Any:
         """Weights of the clusters, without those of new ones, and their subspaces, the largest first."""
         order = by_size(statistics)
         weights = DirichletWeights(0.0).draw(statistics.sizes[order], key)

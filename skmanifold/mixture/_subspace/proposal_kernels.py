@@ -20,38 +20,40 @@ from ...numerics.special import copy_to, log_unit_gamma
 from ...random._keys import Purpose, fold_in, uniform
 from ...random._variates import gamma_variate, normal
 from ...utils._njit import njit
-from .frame_kernels import (
-    complete_frame,
-    dimension_levels,
-    likeliest_noise,
+from .frame_kernels import dimension_levels, likeliest_noise, sum_of_squares
+from .tilt_kernels import (
+    MOST_AXES,
+    draw_span,
+    log_span,
+    log_t,
     orthonormalise,
+    principal_axes,
     scatter_along,
     spectrum,
-    sum_of_squares,
+    tilt_precisions,
+    tilt_scale,
 )
 
 _ORDER = np.int64(Purpose.ORDER)
 _FRAMES = np.int64(Purpose.FRAMES)
 _NOISE = np.int64(Purpose.NOISE_PRECISION)
 _TILTS = np.int64(Purpose.DIRECTION)
-_DIMENSION, _RATIO, _SCALE = np.int64(0), np.int64(1), np.int64(2)
+_DIMENSION, _RATIO = np.int64(0), np.int64(1)
 _FEW_ROWS = 2.0  # the dimension is proposed from the prior with probability 2 / (2 + n): approximations need rows
-# Tilts are nearly normal if the rows determine them, and otherwise have the tails of a uniform direction.
-_CLEAR, _CLEAR_DOF = 30.0, 30.0
 
 
 @njit(cache=True, nogil=True)
 def centred_factor(rows):
-    """Mean of rows, and Y, of at most m rows, with Y'Y their scatter about it."""
+    """Mean of rows, and Y with Y'Y their scatter about it, which has at most m rows if m is not large."""
     n, m = rows.shape
     mean = np.zeros(m)
     for i in range(n):
         for a in range(m):
             mean[a] += rows[i, a] / n
     Y = rows - mean
-    if n <= m:
+    if n <= m or m > MOST_AXES:
         return mean, Y
-    values, axes = spectrum(Y, np.empty((0, m)))
+    values, axes, _ = spectrum(Y, np.empty((0, m)))
     return mean, np.sqrt(values).reshape((len(values), 1)) * axes
 
 
@@ -59,116 +61,17 @@ def centred_factor(rows):
 
 
 @njit(cache=True, nogil=True)
-def _dimension_and_noise(scatters, n, m, noise, prior):
+def _dimension_and_noise(scatters, rest, n, m, noise, prior):
     """Log probabilities of the proposed dimensions, and shape and rate of the precision of the noise given each."""
     log_dimension, ratio_shape, _, noise_shape, noise_rate, is_shared = prior
-    along, size = np.zeros(m), len(log_dimension)
-    copy_to(along, scatters[:m])
+    along, size = np.full(m, rest), len(log_dimension)
+    copy_to(along, scatters)
     shapes, rates = likeliest_noise(along, n, size, noise_shape, noise_rate)
     precisions = np.full(size, noise) if is_shared else shapes / rates
     logs = dimension_levels(along, n, precisions, log_dimension, ratio_shape, noise_shape, noise_rate)
     shares, of_prior = np.exp(logs - logs.max()), _FEW_ROWS / (_FEW_ROWS + n)
     shares /= shares.sum()
     return np.log((1.0 - of_prior) * shares + of_prior * np.exp(log_dimension)), shapes, rates
-
-
-# Tilted axes
-
-
-@njit(cache=True, nogil=True)
-def _log_t(square, log_det, size, dof):
-    """Log density of the multivariate t distribution, with the quadratic form and the log determinant of precisions."""
-    level = math.lgamma(0.5 * (dof + size)) - math.lgamma(0.5 * dof) - 0.5 * size * math.log(dof * math.pi)
-    return level + 0.5 * log_det - 0.5 * (dof + size) * math.log1p(square / dof)
-
-
-@njit(cache=True, nogil=True)
-def _tilt_precisions(scatters, first, others, n, noise):
-    """Precisions of the tilts of the axis with scatter `first` to axes with scatters `others`; and degrees of freedom.
-
-    1 plus those of Laplace's approximation: with precision 1 and one degree of freedom the direction is uniform.
-    """
-    out, dof = np.empty(len(others)), _CLEAR_DOF
-    ratio = min(1.0, n / (noise * max(first, 1e-300)))
-    for j in range(len(others)):
-        other = min(1.0, n / (noise * max(others[j], 1e-300)))
-        out[j] = 1.0 + noise * max(other - ratio, 0.0) * max(first - others[j], 0.0)
-        if out[j] < _CLEAR:
-            dof = 1.0
-    return out, dof
-
-
-@njit(cache=True, nogil=True)
-def _scale(dof, key):
-    """The factor that makes normal tilts t-distributed."""
-    return math.sqrt(0.5 * dof / max(gamma_variate(fold_in(key, _SCALE), 0.5 * dof), 1e-300))
-
-
-# The subspace
-
-
-@njit(cache=True, nogil=True)
-def principal_axes(Y, d):
-    """Scatters, decreasing, and principal axes of rows: those with scatter, and others if there are fewer than d."""
-    values, axes = spectrum(Y, np.empty((0, Y.shape[1])))
-    if len(values) >= d:
-        return values, axes
-    scatters = np.zeros(d)
-    copy_to(scatters, values)
-    return scatters, complete_frame(axes, d, np.uint64(0))
-
-
-@njit(cache=True, nogil=True)
-def _with_rest(scatters, d):
-    """Scatters of the axes from d on, and zero for all that are orthogonal to the principal axes."""
-    out = np.zeros(len(scatters) - d + 1)
-    copy_to(out, scatters[d:])
-    return out
-
-
-@njit(cache=True, nogil=True)
-def _draw_span(scatters, axes, d, n, noise, key):
-    """Orthonormal basis, (d, m), of a subspace near the first d principal axes."""
-    size, m = axes.shape
-    span, z, others = axes[:d].copy(), np.empty(m), _with_rest(scatters, d)
-    for i in range(d):
-        child = fold_in(key, i)
-        precisions, dof = _tilt_precisions(scatters, scatters[i], others, n, noise)
-        scale = _scale(dof, child)
-        for a in range(m):
-            z[a] = normal(child, a)
-        rest = scale / math.sqrt(precisions[size - d])
-        for a in range(m):
-            span[i, a] += rest * z[a]
-        for j in range(size):
-            along = dot(axes[j], z)
-            step = scale * along / math.sqrt(precisions[j - d]) if j >= d else 0.0
-            for a in range(m):
-                span[i, a] += (step - rest * along) * axes[j, a]
-    orthonormalise(span, 0)
-    return span
-
-
-@njit(cache=True, nogil=True)
-def _log_span(span, scatters, axes, n, noise):
-    """Log density of the proposal of the subspace with this orthonormal basis, relative to the uniform distribution."""
-    (d, m), size = span.shape, len(axes)
-    q, others = m - d, _with_rest(scatters, d)
-    within = np.dot(span, axes[:d].T)
-    towards = np.dot(span, axes[d:].T)
-    left = span - np.dot(within, axes[:d]) - np.dot(towards, axes[d:])
-    tilts, rests = np.linalg.solve(within, towards), np.linalg.solve(within, left)
-    level = -m * math.log(max(abs(np.linalg.det(within)), 1e-300)) + 0.5 * q * d * math.log(math.pi)
-    for i in range(d):
-        level += math.lgamma(0.5 * (i + 1)) - math.lgamma(0.5 * (q + i + 1))
-        precisions, dof = _tilt_precisions(scatters, scatters[i], others, n, noise)
-        square, n_rest = precisions[size - d] * dot(rests[i], rests[i]), m - size
-        log_det = n_rest * math.log(precisions[size - d])
-        for j in range(size - d):
-            square += precisions[j] * tilts[i, j] * tilts[i, j]
-            log_det += math.log(precisions[j])
-        level += _log_t(square, log_det, q, dof)
-    return level
 
 
 # Directions within the subspace
@@ -190,8 +93,8 @@ def _draw_directions(Y, span, n, noise, key):
     for t in range(d):
         child = fold_in(key, t)
         values, axes = _falling_axes(np.dot(np.dot(left, scatter), left.T))
-        precisions, dof = _tilt_precisions(values, values[0], values[1:], n, noise)
-        scale = _scale(dof, child)
+        precisions, dof = tilt_precisions(values[0], values[1:], 1, n, noise, False)
+        scale = tilt_scale(dof, child)
         for j in range(1, d - t):
             step = scale * normal(child, j) / math.sqrt(precisions[j - 1])
             for a in range(d - t):
@@ -220,14 +123,14 @@ def _log_directions(along, n, noise, has_order, key):
             for j in range(size):
                 left[i, j] = scatter[rest[i], rest[j]]
         values, axes = _falling_axes(left)
-        precisions, dof = _tilt_precisions(values, values[0], values[1:], n, noise)
+        precisions, dof = tilt_precisions(values[0], values[1:], 1, n, noise, False)
         log_det = np.log(precisions).sum()
         for i in range(size):
             first = axes[0, i] * axes[0, i] + 1e-300
             square = 0.0
             for j in range(1, size):
                 square += precisions[j - 1] * axes[j, i] * axes[j, i]
-            terms[i] = _log_t(square / first, log_det, size - 1, dof) - _log_t(1.0 / first - 1.0, 0.0, size - 1, 1.0)
+            terms[i] = log_t(square / first, log_det, size - 1, dof) - log_t(1.0 / first - 1.0, 0.0, size - 1, 1.0)
         highest = terms[:size].max()
         total = np.exp(terms[:size] - highest).sum()
         level += highest + math.log(total)
@@ -253,15 +156,15 @@ def _gamma_shape(ratio_shape, n):
 def propose_subspace(Y, n, noise, prior, key):
     """Draw basis, ratios and precision of the noise given n rows with scatter Y'Y; a shared `noise` is returned."""
     m = Y.shape[1]
-    logs, shapes, rates = _dimension_and_noise(principal_axes(Y, 0)[0], n, m, noise, prior)
+    scatters, _, rest = principal_axes(Y, np.empty((0, m)), 0)
+    logs, shapes, rates = _dimension_and_noise(scatters, rest, n, m, noise, prior)
     at, d = uniform(key, _DIMENSION), 0
     while d < len(logs) - 1 and at >= math.exp(logs[d]):
         at -= math.exp(logs[d])
         d += 1
     if not prior[5]:
         noise = gamma_variate(fold_in(key, _NOISE), shapes[d]) / rates[d]
-    scatters, axes = principal_axes(Y, d)
-    span = _draw_span(scatters, axes, d, n, noise, fold_in(key, _TILTS))
+    span = draw_span(*principal_axes(Y, np.empty((0, m)), d), d, n, noise, m, fold_in(key, _TILTS))
     basis, ratios = _draw_directions(Y, span, n, noise, fold_in(key, _FRAMES)), np.empty(d)
     for j in range(d):
         rate = 0.5 * noise * scatter_along(Y, basis[j])
@@ -277,8 +180,8 @@ def log_weight(Y, mean, n, basis, ratios, noise, prior, has_order, key):
     """
     log_dimension, ratio_shape, variance, noise_shape, noise_rate, is_shared = prior
     d, m = basis.shape
-    scatters, axes = principal_axes(Y, d)
-    logs, shapes, rates = _dimension_and_noise(scatters, n, m, noise, prior)
+    scatters, axes, rest = principal_axes(Y, np.empty((0, m)), d)
+    logs, shapes, rates = _dimension_and_noise(scatters, rest, n, m, noise, prior)
     level = log_dimension[d] - logs[d] + math.lgamma(d + 1.0) + 0.5 * n * m * math.log(noise / (2.0 * math.pi))
     if not is_shared:
         level += noise_shape * math.log(noise_rate) - math.lgamma(noise_shape) - shapes[d] * math.log(rates[d])
@@ -295,10 +198,7 @@ def log_weight(Y, mean, n, basis, ratios, noise, prior, has_order, key):
         left -= along * along
     level -= 0.5 * (m - d) * math.log1p(n * noise * variance)
     level -= 0.5 * n * noise * max(left, 0.0) / (1.0 + n * noise * variance)
-    if d == 0:
-        return level
-    return (
-        level
-        - _log_span(basis, scatters, axes, n, noise)
-        - _log_directions(np.dot(Y, basis.T), n, noise, has_order, key)
-    )
+    if d > 0:
+        level -= log_span(basis, scatters, axes, rest, n, noise, m)
+        level -= _log_directions(np.dot(Y, basis.T), n, noise, has_order, key)
+    return level

@@ -126,11 +126,10 @@ class SplitMerge:
         parts = []
         for side in range(2):
             own = rows[sides == side]
-            parts.append(self._propose(*centred_factor(own), len(own), subkey(key, side)))
-        subspaces = joined(parts)
-        terms = np.zeros((len(rows), 2))
-        share = np.log(np.bincount(sides, minlength=2))
-        add_terms(rows, 0, len(rows), subspaces, subspaces.log_offsets() + share, terms)
+            mean, Y = centred_factor(own)
+            parts.append(self._propose(mean, Y, len(own), subkey(key, side)))
+        subspaces, terms = joined(parts), np.zeros((len(rows), 2))
+        add_terms(rows, 0, len(rows), subspaces, subspaces.log_offsets() + np.log(np.bincount(sides)), terms)
         return terms[:, 1] - terms[:, 0]
 
     def _draw_sides(self, odds, anchors, key: np.uint64) -> np.ndarray:

@@ -20,6 +20,7 @@ from .._memberships import read_labels
 from .family import SubspaceFamily, Subspaces, add_terms
 
 _MAX_ROWS = 5000  # rows of an initial partition; the first sweep labels the others
+_MAX_CELLS = 1 << 22  # of these rows, if there are more rows than for the eigenvalue problem
 _MAX_SPECTRAL_ROWS = 1000  # rows of the eigenvalue problem; K-flats assigns the others
 _MAX_RANKS = 8
 _NUMBERS = 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20  # of initial clusters, if their number is inferred
@@ -68,7 +69,9 @@ def start_of_any_number(X: np.ndarray, family: SubspaceFamily, init: Any, key: n
 
 
 def _label_some_rows(X: np.ndarray, family: SubspaceFamily, method: str, key: np.uint64) -> np.ndarray:
-    labels, rows = np.full(len(X), -1, np.int32), some_rows(key, Purpose.SUBSAMPLE, len(X), min(len(X), _MAX_ROWS))
+    n, m = X.shape
+    most = min(n, _MAX_ROWS, max(_MAX_SPECTRAL_ROWS, _MAX_CELLS // m))
+    labels, rows = np.full(n, -1, np.int32), some_rows(key, Purpose.SUBSAMPLE, n, most)
     labels[rows] = _labels_by(method, X[rows], family, key)
     return labels
 

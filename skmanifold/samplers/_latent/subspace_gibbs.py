@@ -92,10 +92,11 @@ class FrameGibbs(BaseSampler):
             LatentState(position, subkey(key, Purpose.START, i), 0, -np.inf, None, labels)
             for i, (labels, position) in enumerate(trial.beginnings)
         ]
-        if len(begun) == 1:
-            return begun[0]._replace(key=key)
-        tried = [run_pilot(partial(self.step, trial), state, self.n_pilot) for state in begun]
-        return tried[int(np.argmax([level for level, _ in tried]))][1]._replace(key=key)
+        best = begun[0]
+        if len(begun) > 1:
+            tried = [run_pilot(partial(self.step, trial), state, self.n_pilot) for state in begun]
+            best = tried[int(np.argmax([level for level, _ in tried]))][1]
+        return best._replace(key=key, latents=model.latents_of_start(best.latents))
 
     def step(self, model: SubspaceMixtureModel, state: LatentState) -> LatentState:
         """One sweep; ``log_density`` is log p(data | parameters)."""

@@ -13,6 +13,7 @@ from scipy import stats
 from scipy.special import log_softmax, logsumexp
 
 from skmanifold.mixture._subspace import frame_kernels as frames
+from skmanifold.mixture._subspace import tilt_kernels as tilts
 
 from ._subspace_references import (
     all_frames,
@@ -97,7 +98,7 @@ def test_frames_stay_orthonormal_and_their_scatters_true():
 
 def test_frames_are_completed_uniformly_across_the_basis():
     basis = np.linalg.qr(np.random.default_rng(1).standard_normal((5, 2)))[0].T.copy()
-    drawn = np.array([frames.complete_frame(basis, 4, key) for key in keys_of(4000, 8)])
+    drawn = np.array([tilts.complete_frame(basis, 4, key) for key in keys_of(4000, 8)])
     np.testing.assert_array_equal(drawn[:, :2], np.broadcast_to(basis, (len(drawn), 2, 5)))
     np.testing.assert_allclose(drawn @ drawn.mT, np.broadcast_to(np.eye(4), (len(drawn), 4, 4)), atol=1e-12)
     projections = drawn[:, 2:].mT @ drawn[:, 2:]
@@ -203,9 +204,20 @@ def test_births_without_a_part_of_their_odds_are_seen(wrong):
     if wrong == "odds of trying":
         kernel = altered(frames.birth_death_step, "log_accept += math.log(", "0.0 * math.log(")
     else:
-        kernel = altered(frames.birth_death_step, log_proposal_density=lambda *law: 0.0)
+        kernel = altered(frames.birth_death_step, log_span=lambda *law: 0.0)
     exact = exact_of_subspace(ROWS[3], *list(OF_ROWS.values())[:2], P_DIMENSION[3], OF_ROWS["shape"])
     assert_disagrees(subspace_estimate(births_alone(ROWS[3], P_DIMENSION[3], kernel), 3, n_steps=100), exact)
+
+
+@pytest.mark.extended
+@compiled
+def test_births_from_leading_axes_alone_have_the_exact_law():
+    spectrum = altered(tilts.spectrum, "min(left.shape) > MOST_AXES", "True", N_LEADING=1)
+    principal_axes = altered(tilts.principal_axes, spectrum=spectrum)
+    kernel = altered(frames.birth_death_step, principal_axes=principal_axes)
+    exact = exact_of_subspace(ROWS[3], *list(OF_ROWS.values())[:2], P_DIMENSION[3], OF_ROWS["shape"])
+    moves = births_alone(ROWS[3], P_DIMENSION[3], kernel)
+    assert_agrees(subspace_estimate(moves, 3, n_steps=100, basis=np.eye(3)), exact)
 
 
 @pytest.mark.extended

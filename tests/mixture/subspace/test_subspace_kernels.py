@@ -8,6 +8,7 @@ from scipy.special import gammainc, gammaln, ive, log_softmax, logsumexp
 
 from skmanifold.distributions._gamma import draw_ratio
 from skmanifold.mixture._subspace import frame_kernels as frames
+from skmanifold.mixture._subspace import tilt_kernels as tilts
 from skmanifold.mixture._subspace.family import Subspaces, add_log_terms, add_moments
 from skmanifold.mixture._subspace.model import SubspaceModel
 from skmanifold.numerics import special
@@ -199,3 +200,33 @@ def test_corners_stay_finite(name, noise):
         assert squares == pytest.approx(exact, rel=1e-9, abs=1e-9 * (Y**2).sum())
         centre = frames.draw_centre(basis, ratios, noise, n, centre, 1.0, key)
         assert np.isfinite(centre).all()
+
+
+# --- large data -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [1e-3, 1e-6, 1e-12])
+def test_densities_of_rows_near_subspaces_keep_their_digits(share):
+    rng = np.random.default_rng(9)
+    subspaces = some_subspaces(m=12)._replace(ratios=np.full((3, 3), 1e-30), noise=np.full(3, 1.0 / share))
+    basis = subspaces.basis(2)
+    across = rng.standard_normal((40, 12))
+    across -= (across @ basis.T) @ basis
+    X = subspaces.centres[2] + 10.0 * rng.standard_normal((40, 3)) @ basis + np.sqrt(share) * across
+    terms = np.zeros((40, 3))
+    add_log_terms(X, 0, 40, *subspaces, np.zeros(3), terms)
+    # The rounding errors of rows of length 30 relative to this distance
+    np.testing.assert_allclose(terms[:, 2], -0.5 * (across**2).sum(axis=1), rtol=1e-9 + 1e-13 / np.sqrt(share))
+
+
+@compiled
+def test_leading_axes_of_wide_rows():
+    rng = np.random.default_rng(10)
+    Y = rng.standard_normal((80, 90))
+    Y[:, :3] *= [30.0, 20.0, 10.0]
+    values, axes, squares = tilts.leading_axes(Y, 8)
+    _, singular, exact = np.linalg.svd(Y)
+    assert squares == pytest.approx((Y**2).sum())
+    np.testing.assert_allclose(values[:3], singular[:3] ** 2, rtol=1e-6)
+    np.testing.assert_allclose(np.abs((axes[:3] * exact[:3]).sum(axis=1)), 1.0, atol=1e-6)
+    np.testing.assert_allclose(axes @ axes.T, np.eye(8), atol=1e-12)

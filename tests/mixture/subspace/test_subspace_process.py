@@ -73,7 +73,7 @@ def test_weights_of_proposals_are_exact(m):
     [
         ("math.lgamma(d + 1.0)", "0.0"),  # orders
         ("- logs[d]", "- 0.0 * logs[d]"),
-        ("- _log_span(basis, scatters, axes, n, noise)", ""),
+        ("level -= log_span(basis, scatters, axes, rest, n, noise, m)", "pass"),
         ("level += rate * ratios[j] + log_unit_gamma", "level += rate * ratios[j] - 0.5 * log_unit_gamma"),
     ],
 )
