@@ -33,9 +33,10 @@ from .estimator import SubspaceMixture
 from .family import as_numbers
 from .inference import DRAW_AXES
 
-_POOLED_ROWS = 4  # weight of the pooled variance in the prior of the noise of a class, in rows
+_CANDIDATES = "ledoit_wolf", 1.0  # of the shrinkage
+_POOLED_ROWS = 2  # weight of the pooled variance in the prior of the noise of a class, in rows
 _MOST_COLUMNS = 1000  # of a full whitening matrix; with more, columns are only scaled
-_MOST_ROWS = 1000  # of the choice of the temperature
+_MOST_ROWS = 1000  # of the leave-one-out log loss
 _LEAST_POWER = 1e-3  # smallest inverse of a chosen temperature
 _LEAST_VARIANCE = 1e-10  # smallest variance of whitened directions relative to the largest
 _ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
@@ -65,16 +66,16 @@ def _default_mixture() -> SubspaceMixture:
 
 
 def _whitening(X: np.ndarray, of_row: np.ndarray, shrinkage: Any) -> np.ndarray:
-    """Inverse square root of the pooled covariance within classes, (m, m); only scales, (m,), with missing cells."""
+    """Inverse square root of the pooled covariance within classes, (m, m); or only scales, (m,)."""
     gaps = np.where(np.isnan(X), 0.0, X - _means_of_classes(X, of_row))
     gaps[:, np.abs(gaps).max(axis=0) <= _ROUNDING * np.nanmax(np.abs(X), axis=0)] = 0.0
     unit = np.abs(gaps).max()
     if unit == 0.0:  # no class varies
         return np.ones(X.shape[1])
     gaps /= unit
-    if shrinkage == "auto":
+    if shrinkage == "ledoit_wolf":
         shrinkage = ledoit_wolf_shrinkage(gaps, assume_centered=True)
-    if X.shape[1] > _MOST_COLUMNS or np.isnan(X).any():
+    if shrinkage == 1.0 or X.shape[1] > _MOST_COLUMNS or np.isnan(X).any():
         variances = np.square(gaps).sum(axis=0) / np.count_nonzero(~np.isnan(X), axis=0)
         axes = None
     else:
@@ -93,6 +94,11 @@ def _means_of_classes(X: np.ndarray, of_row: np.ndarray) -> np.ndarray:
     return means[of_row]
 
 
+def _whitened(X: np.ndarray, whitening: np.ndarray) -> np.ndarray:
+    """The rows that mixtures are fitted to; the bytes of each do not depend on the others."""
+    return X * whitening if whitening.ndim == 1 else np.einsum("ij,jk->ik", X, whitening)
+
+
 def _pooled_priors(mixture: SubspaceMixture, X: np.ndarray) -> dict[str, Any]:
     """Priors for the whitened rows of all classes, where the mixture has None."""
     half = 0.5 * _POOLED_ROWS * X.shape[1]
@@ -102,11 +108,32 @@ def _pooled_priors(mixture: SubspaceMixture, X: np.ndarray) -> dict[str, Any]:
     return {name: prior for name, prior in priors.items() if getattr(mixture, name) is None}
 
 
-def _by_draw(mixture: SubspaceMixture, X: np.ndarray) -> np.ndarray:
-    """Log density of each row given each draw that predictions average over, (n_draws, n)."""
-    rows = mixture._family_rows(mixture._read(X))
-    with Workers(mixture.n_jobs) as workers:
-        return np.array([log_predictive(rows, [draw], workers) for draw in mixture._predictive])
+def _leave_one_out(mixtures: list[SubspaceMixture], X: np.ndarray, of_row: np.ndarray) -> np.ndarray:
+    """Log density of each fitted row given the other rows of each class, (n, n_classes)."""
+    logs = np.column_stack([mixture.score_samples(X) for mixture in mixtures])
+    for c in np.unique(of_row):
+        own, mixture = of_row == c, mixtures[c]
+        rows = mixture._family_rows(mixture._read(X[own]))
+        with Workers(mixture.n_jobs) as workers:
+            by_draw = [log_predictive(rows, [draw], workers) for draw in mixture._predictive]
+        logs[own, c] -= np.var(by_draw, axis=0)
+    return logs
+
+
+def _calibrated(log_prior: np.ndarray, logs: np.ndarray, of_row: np.ndarray, temperature: Any) -> tuple[float, float]:
+    """The temperature, which minimises the log loss if it is "auto", and the log loss of the rows."""
+    own = logs[np.arange(len(logs)), of_row]
+
+    def slope(power: float) -> float:  # of the loss, which is convex in the inverse of the temperature
+        return float((softmax(log_prior + power * logs, axis=1) * logs).sum() - own.sum())
+
+    if temperature == "auto":
+        power = 1.0
+        if slope(power) > 0.0:
+            power = brentq(slope, _LEAST_POWER, 1.0, xtol=1e-5) if slope(_LEAST_POWER) < 0.0 else _LEAST_POWER
+        temperature = 1.0 / power
+    losses = logsumexp(log_prior + logs / temperature, axis=1) - log_prior[of_row] - own / temperature
+    return temperature, float(losses.sum())
 
 
 def _log_density_of_cells(mixture: SubspaceMixture, cells: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -140,21 +167,23 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         A clone of this mixture is fitted to each class. None is ``SubspaceMixture(1, max_iter=25, burn_in=5, thin=1)``:
         there are few sweeps, because a single subspace starts near its posterior. Its parameters can be set as
         ``mixture__max_dimension`` and so on, even if it is None.
-    shrinkage : "auto", float or None, default="auto"
+    shrinkage : {"auto", "ledoit_wolf"}, float or None, default="auto"
         Rows are whitened: multiplied by the inverse square root of
 
         .. math:: S = (1 - \lambda) \hat\Sigma + \lambda \, \mathrm{tr}(\hat\Sigma) / m \cdot I,
 
-        where :math:`\hat\Sigma` is the covariance within classes, pooled over the classes, of m features, and
-        :math:`\lambda`, from 0 to 1, is this number. "auto" is the estimate of Ledoit and Wolf ([2]_). Subspaces then
-        describe how classes differ from their common covariance, and a class without directions has this covariance,
-        as in linear discriminant analysis. Priors of the mixture that are None are those of the whitened rows of all
-        classes: the noise of a class has the prior Ga(2m, 2m), with the weight of four rows of variance 1. None leaves
-        the rows and the priors of each class unchanged.
+        where :math:`\hat\Sigma` is the covariance within classes, pooled over the classes, of m features. The number
+        :math:`\lambda`, from 0 to 1, is this parameter, or the estimate of Ledoit and Wolf ([2]_). "auto" is the better
+        of this estimate and 1, by the leave-one-out log loss of the fitted rows. With 0, subspaces describe how classes
+        differ from their common covariance, which a class without directions has, as in linear discriminant analysis.
+        With 1, rows are only divided by a number, which suits classes near subspaces.
+
+        Priors of `mixture` that are None are those of the whitened rows of all classes: the noise precision has the
+        prior Ga(m, m), with the weight of two rows of variance 1. None leaves the rows and the priors unchanged.
     temperature : "auto" or float, default="auto"
-        The temperature T, a positive number. 1 is Bayes' rule. A higher temperature corrects probabilities that are
-        too close to 0 and 1, which densities of many features give. "auto" is the number, at least 1, that minimises
-        the leave-one-out log loss of the fitted rows.
+        The temperature T, a positive number. 1 is Bayes' rule. Higher temperatures correct probabilities that are too
+        close to 0 and 1, as those from densities of many features often are. "auto" is the number, at least 1, with
+        the smallest leave-one-out log loss of the fitted rows.
     class_prior : array-like of shape (n_classes,), default=None
         Prior probabilities :math:`\pi`; None uses the class frequencies.
     random_state : int, RandomState instance or None, default=None
@@ -209,7 +238,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
 
     _parameter_constraints: dict = {  # noqa: RUF012
         "mixture": [None, SubspaceMixture],
-        "shrinkage": [StrOptions({"auto"}), Interval(RealNumber, 0, 1, closed="both"), None],
+        "shrinkage": [StrOptions({"auto", "ledoit_wolf"}), Interval(RealNumber, 0, 1, closed="both"), None],
         "temperature": [StrOptions({"auto"}), Interval(RealNumber, 0, None, closed="neither")],
         "class_prior": [None, "array-like"],
     }
@@ -227,7 +256,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         self,
         mixture: SubspaceMixture | None = None,
         *,
-        shrinkage: Literal["auto"] | float | None = "auto",
+        shrinkage: Literal["auto", "ledoit_wolf"] | float | None = "auto",
         temperature: Literal["auto"] | float = "auto",
         class_prior: ArrayLike | None = None,
         random_state: RandomStateLike = None,
@@ -294,58 +323,43 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
             raise ValueError(
                 f"n_components={needed} subspaces need as many rows, but class {few} has n_samples={counts.min()}."
             )
-        self.whitening_ = np.ones(X.shape[1])
-        if self.shrinkage is not None:
-            self.whitening_ = _whitening(X, of_row, self.shrinkage)
-        rows = self._whitened(X)
-        priors = {} if self.shrinkage is None else _pooled_priors(mixture, rows)
         key = root_key(self.random_state)
         seeds = [int(subkey(key, c) >> np.uint64(32)) for c in range(len(counts))]
-        context = self._init_callback_context(max_subtasks=len(counts))
-        task = {"estimator": self, "X": X, "y": y}
+        chosen = np.arange(len(X)) if len(X) <= _MOST_ROWS else some_rows(key, Purpose.SUBSAMPLE, len(X), _MOST_ROWS)
+        candidates = _CANDIDATES if self.shrinkage == "auto" else (self.shrinkage,)
+        context = self._init_callback_context(max_subtasks=len(candidates) * len(counts))
+        task, least = {"estimator": self, "X": X, "y": y}, np.inf
         context.call_on_fit_task_begin(**task)
-        self.mixtures_ = []
-        for c, seed in enumerate(seeds):
-            step = context.subcontext(task_name="class").call_on_fit_task_begin(**task)
-            of_class = clone(mixture).set_params(random_state=seed, **priors)
-            with step.propagate_callback_context(of_class):
-                self.mixtures_.append(of_class.fit(rows[of_row == c]))
-            step.call_on_fit_task_end(**task)
-        self.temperature_ = (
-            self._chosen_temperature(rows, of_row, key) if self.temperature == "auto" else float(self.temperature)
-        )
+        for shrinkage in candidates:
+            whitening = np.ones(X.shape[1]) if shrinkage is None else _whitening(X, of_row, shrinkage)
+            rows, mixtures = _whitened(X, whitening), []
+            priors = {} if shrinkage is None else _pooled_priors(mixture, rows)
+            for c, seed in enumerate(seeds):
+                step = context.subcontext(task_name="class").call_on_fit_task_begin(**task)
+                of_class = clone(mixture).set_params(random_state=seed, **priors)
+                with step.propagate_callback_context(of_class):
+                    mixtures.append(of_class.fit(rows[of_row == c]))
+                step.call_on_fit_task_end(**task)
+            temperature, loss = self.temperature, 0.0
+            if "auto" in (self.shrinkage, temperature):
+                logs = _leave_one_out(mixtures, rows[chosen], of_row[chosen])
+                temperature, loss = _calibrated(np.log(counts / len(X)), logs, of_row[chosen], temperature)
+            if loss < least:
+                self.whitening_, self.mixtures_, self.temperature_, least = (
+                    whitening,
+                    mixtures,
+                    float(temperature),
+                    loss,
+                )
         context.call_on_fit_task_end(**task, reconstruction_attributes={})
         return self
-
-    def _whitened(self, X: np.ndarray) -> np.ndarray:
-        """The rows that mixtures are fitted to; each has the same bytes whatever the others are."""
-        return X * self.whitening_ if self.whitening_.ndim == 1 else np.einsum("ij,jk->ik", X, self.whitening_)
-
-    def _chosen_temperature(self, rows: np.ndarray, of_row: np.ndarray, key: np.uint64) -> float:
-        """The temperature that minimises the leave-one-out log loss, which is convex in its inverse."""
-        log_prior, chosen = np.log(np.bincount(of_row) / len(of_row)), np.arange(len(rows))
-        if len(rows) > _MOST_ROWS:
-            chosen = some_rows(key, Purpose.SUBSAMPLE, len(rows), _MOST_ROWS)
-        rows, of_row = rows[chosen], of_row[chosen]
-        logs = np.column_stack([mixture.score_samples(rows) for mixture in self.mixtures_])
-        for c in np.unique(of_row):
-            own = of_row == c
-            logs[own, c] -= _by_draw(self.mixtures_[c], rows[own]).var(axis=0)
-        own_logs = logs[np.arange(len(rows)), of_row].sum()
-
-        def slope(power: float) -> float:
-            return float((softmax(log_prior + power * logs, axis=1) * logs).sum() - own_logs)
-
-        if slope(1.0) <= 0.0:
-            return 1.0
-        return 1.0 / (brentq(slope, _LEAST_POWER, 1.0, xtol=1e-5) if slope(_LEAST_POWER) < 0.0 else _LEAST_POWER)
 
     def _log_densities(self, X: np.ndarray) -> np.ndarray:
         """Log density of each row given each class, up to a constant of the row, (n, n_classes)."""
         holes = np.isnan(X) if self.whitening_.ndim == 2 else np.zeros(X.shape, bool)
         logs, complete = np.zeros((len(X), len(self.mixtures_))), ~holes.any(axis=1)
         if complete.any():
-            rows = self._whitened(X[complete])
+            rows = _whitened(X[complete], self.whitening_)
             logs[complete] = np.column_stack([mixture.score_samples(rows) for mixture in self.mixtures_])
         if complete.all():
             return logs
