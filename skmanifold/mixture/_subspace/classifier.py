@@ -33,10 +33,10 @@ from .estimator import SubspaceMixture
 from .family import as_numbers
 from .inference import DRAW_AXES
 
-_CANDIDATES = "ledoit_wolf", 1.0  # of the shrinkage
+_CANDIDATES = 1.0, "ledoit_wolf"  # of the shrinkage
 _POOLED_ROWS = 2  # weight of the pooled variance in the prior of the noise of a class, in rows
 _MOST_COLUMNS = 1000  # of a full whitening matrix; with more, columns are only scaled
-_MOST_ROWS = 1000  # of the leave-one-out log loss
+_MOST_ROWS = 500  # of the leave-one-out log loss
 _LEAST_POWER = 1e-3  # smallest inverse of a chosen temperature
 _LEAST_VARIANCE = 1e-10  # smallest variance of whitened directions relative to the largest
 _ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
@@ -62,7 +62,7 @@ def _mixture(value: Any, where: str, sizes: Sizes) -> None:
 
 def _default_mixture() -> SubspaceMixture:
     """The mixture of each class if none is given."""
-    return SubspaceMixture(1, max_iter=25, burn_in=5, thin=1)
+    return SubspaceMixture(1, max_iter=30, thin=1)
 
 
 def _whitening(X: np.ndarray, of_row: np.ndarray, shrinkage: Any) -> np.ndarray:
@@ -164,7 +164,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
     Parameters
     ----------
     mixture : SubspaceMixture or None, default=None
-        A clone of this mixture is fitted to each class. None is ``SubspaceMixture(1, max_iter=25, burn_in=5, thin=1)``:
+        A clone of this mixture is fitted to each class. None is ``SubspaceMixture(1, max_iter=30, thin=1)``:
         there are few sweeps, because a single subspace starts near its posterior. Its parameters can be set as
         ``mixture__max_dimension`` and so on, even if it is None.
     shrinkage : {"auto", "ledoit_wolf"}, float or None, default="auto"
@@ -212,7 +212,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
     Notes
     -----
     The leave-one-out density of a row given its own class is estimated without other fits, by the mean density over
-    the posterior draws less the variance of the log density, the estimate of WAIC ([3]_). At most 1,000 rows are used.
+    the posterior draws less the variance of the log density, the estimate of WAIC ([3]_). At most 500 rows are used.
 
     Rows with missing cells (NaN) have the density of their observed cells. If the fitted rows have missing cells, or
     more than 1,000 features, only the diagonal of :math:`\hat\Sigma` is used, which scales the columns.
