@@ -120,8 +120,8 @@ def _leave_one_out(mixtures: list[SubspaceMixture], X: np.ndarray, of_row: np.nd
     return logs
 
 
-def _calibrated(log_prior: np.ndarray, logs: np.ndarray, of_row: np.ndarray, temperature: Any) -> tuple[float, Any]:
-    """The temperature, which minimises the log loss if it is "auto", and the log loss of each row."""
+def _calibrated(log_prior: np.ndarray, logs: np.ndarray, of_row: np.ndarray, temperature: Any) -> tuple[float, float]:
+    """The temperature, which minimises the log loss if it is "auto", and the log loss of the rows."""
     own = logs[np.arange(len(logs)), of_row]
 
     def slope(power: float) -> float:  # of the loss, which is convex in the inverse of the temperature
@@ -132,7 +132,8 @@ def _calibrated(log_prior: np.ndarray, logs: np.ndarray, of_row: np.ndarray, tem
         if slope(power) > 0.0:
             power = brentq(slope, _LEAST_POWER, 1.0, xtol=1e-5) if slope(_LEAST_POWER) < 0.0 else _LEAST_POWER
         temperature = 1.0 / power
-    return temperature, logsumexp(log_prior + logs / temperature, axis=1) - log_prior[of_row] - own / temperature
+    losses = logsumexp(log_prior + logs / temperature, axis=1) - log_prior[of_row] - own / temperature
+    return temperature, float(losses.sum())
 
 
 def _log_density_of_cells(mixture: SubspaceMixture, cells: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -173,8 +174,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
 
         where :math:`\hat\Sigma` is the covariance within classes, pooled over the classes, of m features. The number
         :math:`\lambda`, from 0 to 1, is this parameter, or the estimate of Ledoit and Wolf ([2]_). "auto" is this
-        estimate if it reduces the leave-one-out log loss of the fitted rows by more than a standard error, and else 1.
-        With 0, subspaces describe how classes
+        estimate or 1, whichever has the smaller leave-one-out log loss of the fitted rows. With 0, subspaces describe how classes
         differ from their common covariance, which a class without directions has, as in linear discriminant analysis.
         With 1, rows are only divided by a number, which suits classes near subspaces.
 
@@ -328,7 +328,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         chosen = np.arange(len(X)) if len(X) <= _MOST_ROWS else some_rows(key, Purpose.SUBSAMPLE, len(X), _MOST_ROWS)
         candidates = _CANDIDATES if self.shrinkage == "auto" else (self.shrinkage,)
         context = self._init_callback_context(max_subtasks=len(candidates) * len(counts))
-        task, least = {"estimator": self, "X": X, "y": y}, np.zeros(len(chosen))
+        task, least = {"estimator": self, "X": X, "y": y}, np.inf
         context.call_on_fit_task_begin(**task)
         for shrinkage in candidates:
             whitening = np.ones(X.shape[1]) if shrinkage is None else _whitening(X, of_row, shrinkage)
@@ -340,13 +340,12 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
                 with step.propagate_callback_context(of_class):
                     mixtures.append(of_class.fit(rows[of_row == c]))
                 step.call_on_fit_task_end(**task)
-            temperature, losses = self.temperature, np.zeros(len(chosen))
+            temperature, loss = self.temperature, 0.0
             if "auto" in (self.shrinkage, temperature):
                 logs = _leave_one_out(mixtures, rows[chosen], of_row[chosen])
-                temperature, losses = _calibrated(np.log(counts / len(X)), logs, of_row[chosen], temperature)
-            gain = least - losses
-            if shrinkage is candidates[0] or gain.mean() > gain.std() / np.sqrt(len(gain)):
-                least, self.whitening_, self.mixtures_ = losses, whitening, mixtures
+                temperature, loss = _calibrated(np.log(counts / len(X)), logs, of_row[chosen], temperature)
+            if loss < least:
+                least, self.whitening_, self.mixtures_ = loss, whitening, mixtures
                 self.temperature_ = float(temperature)
         context.call_on_fit_task_end(**task, reconstruction_attributes={})
         return self
