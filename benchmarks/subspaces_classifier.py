@@ -127,10 +127,8 @@ if __name__ == "__main__":
         verdict = "better" if less.mean() < -LEVEL else "level" if less.mean() <= LEVEL else "worse"
         n_level += verdict != "worse"
         row((name, list(METHODS)[PEERS][best], f"{less.mean():+.3f} ± {error:.3f}", verdict))
-    show(
-        f"\nThe log loss is at most {LEVEL} nats larger than that of the best other method for {n_level} of {len(found)} "
-        "tables."
-    )
+    count = f"{n_level} of {len(found)} tables"
+    show(f"\nThe log loss is at most {LEVEL} nats larger than that of the best other method for {count}.")
     show_means("Accuracy", {name: of[1] for name, of in found.items()}, 3)
     title("Fit")
     begin_table(("table", "`SubspaceClassifier`, milliseconds", "Bayes' rule alone", "LDA", "ratio to LDA"))

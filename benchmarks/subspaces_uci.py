@@ -117,7 +117,7 @@ def show_dimensions(name, X, y):
     for method, classifier in classifiers(X.shape[1]).items():
         if not isinstance(classifier, SubspaceClassifier):
             continue
-        fitted = classifier.fit(X, y)
+        fitted = classifier.set_params(shrinkage=None).fit(X, y)
         of_classes = []
         for mixture in fitted.mixtures_:
             posterior = mixture.dimension_posterior_[0]

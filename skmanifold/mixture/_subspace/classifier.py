@@ -174,9 +174,9 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
 
         where :math:`\hat\Sigma` is the covariance within classes, pooled over the classes, of m features. The number
         :math:`\lambda`, from 0 to 1, is this parameter, or the estimate of Ledoit and Wolf ([2]_). "auto" is this
-        estimate or 1, whichever has the smaller leave-one-out log loss of the fitted rows. With 0, subspaces describe how classes
-        differ from their common covariance, which a class without directions has, as in linear discriminant analysis.
-        With 1, rows are only divided by a number, which suits classes near subspaces.
+        estimate or 1, whichever has the smaller leave-one-out log loss of the fitted rows. With 0, subspaces describe
+        how classes differ from their common covariance, which a class without directions has, as in linear discriminant
+        analysis. With 1, rows are only divided by a number, which suits classes near subspaces.
 
         Priors of `mixture` that are None are those of the whitened rows of all classes: the noise precision has the
         prior Ga(m, m), with the weight of two rows of variance 1. None leaves the rows and the priors unchanged.
