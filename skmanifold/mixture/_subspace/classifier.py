@@ -36,7 +36,7 @@ from .inference import DRAW_AXES
 _CANDIDATES = 1.0, "ledoit_wolf"  # of the shrinkage
 _POOLED_ROWS = 2  # weight of the pooled variance in the prior of the noise of a class, in rows
 _MOST_COLUMNS = 1000  # of a full whitening matrix; with more, columns are only scaled
-_MOST_ROWS = 500  # of the leave-one-out log loss
+_MOST_ROWS = 2000  # of the leave-one-out log loss
 _LEAST_POWER = 1e-3  # smallest inverse of a chosen temperature
 _LEAST_VARIANCE = 1e-10  # smallest variance of whitened directions relative to the largest
 _ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
@@ -211,8 +211,9 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
 
     Notes
     -----
-    The leave-one-out density of a row given its own class is estimated without other fits, by the mean density over
-    the posterior draws less the variance of the log density, the estimate of WAIC ([3]_). At most 500 rows are used.
+    The leave-one-out log density of a row given its own class is estimated without other fits: the log of the mean
+    density over the posterior draws less the variance of the log density, the estimate of WAIC ([3]_). It is too high
+    for classes of a few rows. At most 2,000 rows, chosen at random, are used.
 
     Rows with missing cells (NaN) have the density of their observed cells. If the fitted rows have missing cells, or
     more than 1,000 features, only the diagonal of :math:`\hat\Sigma` is used, which scales the columns.
