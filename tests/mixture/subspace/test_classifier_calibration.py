@@ -1,5 +1,6 @@
 """SubspaceClassifier: whitened rows, the temperature, and leave-one-out densities."""
 
+import pickle
 from copy import deepcopy
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 
-from skmanifold import SubspaceClassifier, SubspaceMixture
+from skmanifold import SubspaceClassifier, SubspaceMixture, load
 from skmanifold.datasets import make_subspaces
 from skmanifold.mixture._subspace.classifier import _calibrated, _leave_one_out
 
@@ -160,3 +161,15 @@ def test_rows_without_variation(shrinkage):
         fitted = SubspaceClassifier(shrinkage=shrinkage, random_state=0).fit(rows, classes)
         assert np.isfinite(fitted.predict_proba(rows)).all()
     assert SubspaceClassifier(shrinkage=shrinkage, random_state=0).fit(X, y).score(X, y) > 0.9
+
+
+# Files
+
+
+@pytest.mark.parametrize("shrinkage", ["ledoit_wolf", 1.0])
+def test_whitening_and_temperature_are_saved(shrinkage, tmp_path):
+    X, y = correlated(60, 0)
+    fitted = SubspaceClassifier(shrinkage=shrinkage, random_state=0).fit(X, y)
+    fitted.save(tmp_path / "classifier")
+    for loaded in (load(tmp_path / "classifier"), pickle.loads(pickle.dumps(fitted))):
+        np.testing.assert_array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
