@@ -1,6 +1,6 @@
 """Held-out log loss of `SubspaceClassifier` on eight tables, compared with other probabilistic classifiers.
 
-Random splits with a fifth of the rows held out. Columns are standardised by the training rows, except pixels and
+Random splits with a held-out fifth of the rows. Columns are standardised by the training rows, except pixels and
 indicators, which have the same unit. Mushrooms are 2,000 random rows. "Bayes' rule alone" is `SubspaceClassifier`
 without whitening and with temperature 1. "PPCA per class" is that of `subspaces_uci`. Probabilities are clipped at
 1e-15. Differences are paired by split, with the standard error of Nadeau and Bengio (2003). "Level" means that the mean
