@@ -25,7 +25,7 @@ from ...random._variates import some_rows
 from ...utils._conditions import Array, Length, Real, Sizes, refuse
 from ...utils._declared import Saved, check_estimator
 from ...utils._sklearn import Interval, StrOptions, torn_down
-from ...utils._threads import Workers
+from ...utils._threads import Workers, limit_threads
 from ...utils._typing import ArrayLike, ClassifierMixin, RandomStateLike, fit_context
 from ...utils._validation import validate_data
 from .._scores import log_predictive
@@ -308,7 +308,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
             If X has infinite values, a class has fewer rows than the mixture has components, or
             `class_prior` is not an array of one probability for each class.
         """
-        with torn_down(self), all_or_nothing(self):
+        with torn_down(self), all_or_nothing(self), limit_threads("blas"):  # rounding depends on the number of threads
             return self._fit(*rows_to_fit(self, X, y))
 
     def _fit(self, X, y):
@@ -345,7 +345,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
             if "auto" in (self.shrinkage, temperature):
                 logs = _leave_one_out(mixtures, rows[chosen], of_row[chosen])
                 temperature, loss = _calibrated(np.log(counts / len(X)), logs, of_row[chosen], temperature)
-            if loss < least:
+            if not loss >= least:  # also if it is NaN
                 least, self.whitening_, self.mixtures_ = loss, whitening, mixtures
                 self.temperature_ = float(temperature)
         context.call_on_fit_task_end(**task, reconstruction_attributes={})
@@ -360,6 +360,12 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
             logs[complete] = np.column_stack([mixture.score_samples(rows) for mixture in self.mixtures_])
         if complete.all():
             return logs
+        with limit_threads("blas"):
+            self._fill_incomplete(X, holes, logs)
+        return logs
+
+    def _fill_incomplete(self, X: np.ndarray, holes: np.ndarray, logs: np.ndarray) -> None:
+        """Fill the log densities of rows with missing cells."""
         inverse = np.linalg.inv(self.whitening_)  # observed cells are linear functions of whitened rows
         patterns, pattern_of = np.unique(holes, axis=0, return_inverse=True)
         for pattern, missing in enumerate(patterns):
@@ -369,7 +375,6 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
                 logs[own] = np.column_stack(
                     [_log_density_of_cells(mixture, cells, inverse[~missing]) for mixture in self.mixtures_]
                 )
-        return logs
 
     def _checked_prior(self, counts: np.ndarray) -> np.ndarray:
         if self.class_prior is None:

@@ -163,7 +163,17 @@ def test_rows_without_variation(shrinkage):
     assert SubspaceClassifier(shrinkage=shrinkage, random_state=0).fit(X, y).score(X, y) > 0.9
 
 
-# Files
+# Files, threads
+
+
+def test_threads_change_no_byte():
+    X, y = correlated(200, 0)
+    new = with_holes(X, 0.1)
+    one, two = (
+        SubspaceClassifier(SubspaceMixture(1, max_iter=10, n_jobs=n_jobs), random_state=0).fit(X, y)
+        for n_jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(one.predict_proba(new), two.predict_proba(new))
 
 
 @pytest.mark.parametrize("shrinkage", ["ledoit_wolf", 1.0])
