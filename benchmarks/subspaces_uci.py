@@ -18,6 +18,7 @@ import time
 
 import numpy as np
 from scipy.linalg import eigvalsh
+from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_breast_cancer
@@ -58,9 +59,12 @@ class PPCAPerClass(ClassifierMixin, BaseEstimator):
             tried.append((np.log(n) * n_parameters - 2 * n * model.score(X), d, model))
         return min(tried)[2]
 
-    def predict(self, X):
+    def predict_log_proba(self, X):
         logs = [log + model.score_samples(X) for log, model in zip(self.log_prior_, self.models_, strict=True)]
-        return self.classes_[np.argmax(logs, axis=0)]
+        return log_softmax(np.transpose(logs), axis=1)
+
+    def predict(self, X):
+        return self.classes_[self.predict_log_proba(X).argmax(axis=1)]
 
 
 def load(name):
@@ -113,7 +117,7 @@ def show_dimensions(name, X, y):
     for method, classifier in classifiers(X.shape[1]).items():
         if not isinstance(classifier, SubspaceClassifier):
             continue
-        fitted = classifier.fit(X, y)
+        fitted = classifier.set_params(shrinkage=None).fit(X, y)
         of_classes = []
         for mixture in fitted.mixtures_:
             posterior = mixture.dimension_posterior_[0]

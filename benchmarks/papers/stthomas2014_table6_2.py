@@ -84,9 +84,12 @@ def classifying(table, m):
         CONWAY: SubspaceMixture(1, sampler=ConwayWalk()),
         f"{CONWAY}, fixed d": SubspaceMixture(1, sampler=ConwayWalk(), dimensions=DIMENSIONS[table]),
     }
+    plain = {"shrinkage": None, "temperature": 1.0}
+    for name in (MSM, "MSM, gibbs, d < m/2"):
+        found[METHODS[name]].set_params(**plain)
     return {
         **{name: found[of] for name, of in METHODS.items()},
-        **{name: SubspaceClassifier(mixture, random_state=0) for name, mixture in mixtures.items()},
+        **{name: SubspaceClassifier(mixture, **plain, random_state=0) for name, mixture in mixtures.items()},
         "MFM, EM": FactorClassifier(),
         RAW: LogisticRegression(),
     }

@@ -32,16 +32,17 @@ def halves():
     return truth.data[::2], y[::2], truth.data[1::2], y[1::2]
 
 
-def make(n_components=1, random_state=0, class_prior=None, **params):
+def make(n_components=1, random_state=0, class_prior=None, shrinkage=None, temperature=1.0, **params):
     mixture = SubspaceMixture(n_components, **{**SHORT, **params})
-    return SubspaceClassifier(mixture, class_prior=class_prior, random_state=random_state)
+    others = {"shrinkage": shrinkage, "temperature": temperature}
+    return SubspaceClassifier(mixture, class_prior=class_prior, random_state=random_state, **others)
 
 
 @cache
-def small_fit(n_components=1):
+def small_fit(n_components=1, shrinkage=None, temperature=1.0):
     """Never change it."""
     X, y, _, _ = halves()
-    return make(n_components).fit(X, y)
+    return make(n_components, shrinkage=shrinkage, temperature=temperature).fit(X, y)
 
 
 def learned(classifier):
@@ -52,25 +53,30 @@ def learned(classifier):
 # Bayes' rule
 
 
-@pytest.mark.parametrize("n_components", [1, 2])
-def test_probabilities_follow_bayes_rule(n_components):
+@pytest.mark.parametrize(
+    ("n_components", "shrinkage", "temperature"), [(1, None, 1.0), (2, None, 1.0), (1, "ledoit_wolf", 2.5)]
+)
+def test_probabilities_follow_bayes_rule(n_components, shrinkage, temperature):
     X, y, new, _ = halves()
-    classifier = small_fit(n_components)
+    classifier = small_fit(n_components, shrinkage, temperature)
+    if shrinkage:
+        X, new = X @ classifier.whitening_, new @ classifier.whitening_
     np.testing.assert_array_equal(classifier.classes_, sorted(NAMES))
     shares = np.array([np.mean(y == name) for name in classifier.classes_])
     np.testing.assert_allclose(classifier.class_prior_, shares)
     densities = np.column_stack([mixture.score_samples(new) for mixture in classifier.mixtures_])
-    joint = np.log(shares) + densities
+    joint = np.log(shares) + densities / temperature
     expected = joint - logsumexp(joint, axis=1, keepdims=True)
-    np.testing.assert_allclose(classifier.predict_log_proba(new), expected, atol=1e-10)
-    np.testing.assert_allclose(classifier.predict_proba(new), np.exp(expected), atol=1e-12)
-    np.testing.assert_allclose(classifier.predict_proba(new).sum(axis=1), 1.0, rtol=1e-12)
-    np.testing.assert_array_equal(classifier.predict(new), classifier.classes_[expected.argmax(axis=1)])
+    rows = halves()[2]
+    np.testing.assert_allclose(classifier.predict_log_proba(rows), expected, atol=1e-10)
+    np.testing.assert_allclose(classifier.predict_proba(rows), np.exp(expected), atol=1e-12)
+    np.testing.assert_allclose(classifier.predict_proba(rows).sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_array_equal(classifier.predict(rows), classifier.classes_[expected.argmax(axis=1)])
     assert not np.array_equal(expected.argmax(axis=1), densities.argmax(axis=1))
     for mixture, name in zip(classifier.mixtures_, classifier.classes_, strict=True):
         assert mixture.n_components == n_components
         alone = clone(mixture).fit(X[y == name])
-        np.testing.assert_array_equal(alone.score_samples(new), mixture.score_samples(new))
+        np.testing.assert_allclose(alone.score_samples(new), mixture.score_samples(new), rtol=1e-10)
 
 
 def test_it_is_nearly_as_good_as_the_true_law():
@@ -144,6 +150,9 @@ def test_parameters_of_the_mixture_can_be_set_where_it_is_none():
             "max_dimension=5 must be less than the number of features, 5",
         ),
         ({"mixture": SubspaceMixture(3)}, "n_components=3 subspaces need as many rows, but class rare has n_samples=2"),
+        ({"shrinkage": 1.5}, "The 'shrinkage' parameter of SubspaceClassifier must be"),
+        ({"shrinkage": "mle"}, "The 'shrinkage' parameter of SubspaceClassifier must be"),
+        ({"temperature": 0.0}, "The 'temperature' parameter of SubspaceClassifier must be"),
         ({"class_prior": [1, 1]}, "class_prior must be 3 probabilities, one for each class; got"),
         ({"class_prior": [1, -1, 1]}, "class_prior must be 3 probabilities"),
         ({"class_prior": [0, 0, 0]}, "class_prior must be 3 probabilities"),
@@ -179,7 +188,7 @@ def test_classes_may_be_few_and_have_few_rows():
 def test_grid_search_finds_the_largest_dimension_that_predicts():
     X, y, _, _ = halves()
     grid = {"mixture__max_dimension": [0, 3], "mixture__max_iter": [10]}
-    for classifier in (SubspaceClassifier(random_state=0), make()):
+    for classifier in (SubspaceClassifier(shrinkage=None, random_state=0), make()):
         search = GridSearchCV(classifier, grid, cv=2, error_score="raise").fit(X, y)
         assert search.best_params_["mixture__max_dimension"] == 3
         assert np.ptp(search.cv_results_["mean_test_score"]) > 0.05
