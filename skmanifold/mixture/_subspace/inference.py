@@ -23,6 +23,7 @@ from .._imputation import ImputesCells
 from .._memberships import Position, PositionDraws, read_labels
 from .._prior import DrawsFromPrior, named_as_draws
 from .family import MOST, SubspaceFamily, Subspaces, add_terms, are_orthonormal, check_sizes, given_family
+from .moments import StreamMoments
 
 DRAW_AXES = {  # axes of exported arrays after chain and draw
     **{name: ["component"] for name in ("dimensions", "weights", "noise_variance")},
@@ -58,7 +59,9 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
     _family: Saved[SubspaceFamily]
     # Of the first rows in these draws
     _stored_labels: Lacking[Annotated[np.ndarray, Array("int32", "n_chains n_whole _", low=0, below="n_components")]]
-    labels_: Annotated[np.ndarray, index("n_rows", below="n_components")]
+    labels_: Lacking[Annotated[np.ndarray, index("n_rows", below="n_components")]]
+    _key: Lacking[np.uint64]  # root of the random streams
+    _moments: Lacking[StreamMoments]  # after `partial_fit`
     dimensions_: Annotated[np.ndarray, Array("int64", "n_components", low=0)]
     dimension_posterior_: Annotated[np.ndarray, Array("float64", "n_components _", low=0, sums_to_one=1)]
     weights_: Annotated[np.ndarray, Array("float64", "n_components", low=0, sums_to_one=0)]
@@ -68,7 +71,7 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
     def _disagreement(self, sizes: Sizes) -> str | None:
         if not self._draws:
             return "has no draws"
-        if "log_likelihood" not in self._posterior:
+        if "log_likelihood" not in vars(self).get("_posterior", {"log_likelihood": 0}):
             return "lacks the log likelihood of its draws"
         if any(len(draws) != len(self._whole_draws) for draws in self._chains):
             return "has chains of different lengths"
@@ -83,6 +86,8 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
     def posterior_(self) -> dict[str, np.ndarray]:
         """Draws after burn-in, a dict of arrays of shape (n_chains, n_draws, ...)."""
         check_is_fitted(self)
+        if "_posterior" not in vars(self):
+            raise AttributeError("partial_fit makes no posterior_: it is available after fit.")
 
         def as_arrays(draw: Position) -> dict[str, np.ndarray]:
             return {"weights": draw.weights, **named_as_draws(self._family.attributes(draw.parameters))}

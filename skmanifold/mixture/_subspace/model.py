@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from .frame_kernels import (
     sum_of_squares,
 )
 from .missing_kernels import Loadings, add_terms_of_incomplete, draw_missing
+from .moments import StreamMoments
 
 _ROWS, _TASKS = 2048, 32  # minimum number of rows of a task, and maximum number of tasks
 _MOMENTS_AT_ONCE = 1 << 25  # approximate maximum number of products of all tasks
@@ -37,7 +38,7 @@ _LEAST_NOISE = 1e-10  # initial noise variance relative to that of the rows, whi
 _START_DIMENSION = 8
 _START_ROWS = 20
 _WIDE = 32  # with more features and few rows, the rows are used instead of scatter matrices
-_WIDEST = 2000  # with more features there are no scatter matrices
+MOST_FEATURES_OF_SCATTERS = 2000  # with more, there are no scatter matrices
 _LEAST_RATIO = 1e-12  # of precisions in the initial state
 _MOST_KEPT = 64  # features of a single subspace whose whole frame is kept
 
@@ -64,6 +65,11 @@ class SubspaceModel:
     def n_features(self) -> int:
         """Number of features m."""
         return self.X.shape[1]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.X)
 
     # Labels
 
@@ -99,8 +105,23 @@ class SubspaceModel:
 
     def draw_subspaces(self, position: Position, labels: np.ndarray, n_sweeps: int, key: np.uint64) -> Position:
         """Update centres, frames and dimensions, then noise and weights, given labels."""
+        return self._draw_given(position, self._summarise(labels, position.parameters.centres), n_sweeps, key)
+
+    def blend(
+        self, before: StreamMoments | None, position: Position, labels: np.ndarray, rate: float, scale: float
+    ) -> StreamMoments:
+        """Moments of a stream after a minibatch with these labels, whose rows have the weight `scale` each."""
+        new = self.moments(labels, position.parameters.centres)
+        scaled = StreamMoments(scale * new.counts, new.means, scale * new.scatters, float(self.n_rows))
+        return scaled if before is None else before.blend(scaled, rate)
+
+    def draw_given_moments(self, position: Position, moments: StreamMoments, n_sweeps: int, key: np.uint64) -> Position:
+        """Update the parameters given the moments of a stream."""
+        shares, means, scatters, n_rows = moments
+        return self._draw_given(position, Moments(n_rows * shares, means, n_rows * scatters), n_sweeps, key)
+
+    def _draw_given(self, position: Position, summary: Moments | Members, n_sweeps: int, key: np.uint64) -> Position:
         subspaces = position.parameters
-        summary = self._summarise(labels, subspaces.centres)
         keys = [subkey(key, Purpose.COMPONENTS, k) for k in range(len(subspaces.dims))]
         tasks = [(k, summary, subspaces, n_sweeps, own) for k, own in enumerate(keys)]
         bases, ratios, centres, squares = zip(*self.workers.run(self._move, tasks), strict=True)
@@ -132,7 +153,7 @@ class SubspaceModel:
 
     def _summarise(self, labels: np.ndarray, origins: np.ndarray) -> Moments | Members:
         m = self.n_features
-        if m > _WIDEST or (m > _WIDE and len(self.X) < m * len(origins)):
+        if m > MOST_FEATURES_OF_SCATTERS or (m > _WIDE and len(self.X) < m * len(origins)):
             return Members(self.X, [np.flatnonzero(labels == k) for k in range(len(origins))])
         return self.moments(labels, origins)
 
@@ -295,6 +316,19 @@ class IncompleteSubspaceModel:
         """Update the parameters given labels and rows."""
         model = replace(self.complete, X=labels.rows)
         return model.draw_subspaces(position, labels.labels, n_sweeps, key)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.complete.n_rows
+
+    def blend(self, before: Any, position: Position, labels: CompletedRows, rate: float, scale: float) -> StreamMoments:
+        """Moments of a stream after a minibatch with these labels and completed rows."""
+        return replace(self.complete, X=labels.rows).blend(before, position, labels.labels, rate, scale)
+
+    def draw_given_moments(self, position: Position, moments: StreamMoments, n_sweeps: int, key: np.uint64) -> Position:
+        """Update the parameters given the moments of a stream."""
+        return self.complete.draw_given_moments(position, moments, n_sweeps, key)
 
 
 class Moments:

@@ -75,6 +75,7 @@ class FrameGibbs(BaseSampler):
     short_name = "gibbs"
     state_types = (LatentState,)
     requires = (SubspaceMixtureModel,)
+    batching = "either"
     draws_parameters = True
     averages_passes = False
     _parameter_constraints: ClassVar[dict] = {
@@ -106,6 +107,27 @@ class FrameGibbs(BaseSampler):
         offsets = position.log_weights() + position.parameters.log_offsets()
         labels, log_likelihood = model.draw_labels(position.parameters, offsets, subkey(key, Purpose.LABELS))
         return LatentState(position, state.key, state.n_steps + 1, log_likelihood, None, labels)
+
+    def init_stream(self, model: SubspaceMixtureModel, key: np.uint64, scale: float) -> LatentState:
+        """Initialise a stream by `n_pilot` steps on the first minibatch; each row represents `scale` rows."""
+        state = self.init(model, key)
+        for _ in range(self.n_pilot):
+            state = self.step(model, state)
+        moments = model.blend(None, state.position, state.latents, 1.0, scale)
+        return self.resume_stream(model, (moments, state.position), key, 1)
+
+    def resume_stream(self, model: SubspaceMixtureModel, statistics: Any, key: np.uint64, n_steps: int) -> LatentState:
+        """The state of a stream after `n_steps` minibatches, from its moments and parameters."""
+        return LatentState(statistics[1], key, n_steps, np.nan, statistics, None)
+
+    def step_stream(self, model: SubspaceMixtureModel, state: LatentState, rate: float, scale: float) -> LatentState:
+        """Draw the labels of a minibatch, add its moments, and update the subspaces given the moments."""
+        key, (before, position) = subkey(state.key, Purpose.MINIBATCH, state.n_steps), state.statistics
+        offsets = position.log_weights() + position.parameters.log_offsets()
+        labels, _ = model.draw_labels(position.parameters, offsets, subkey(key, Purpose.LABELS))
+        moments = model.blend(before, position, labels, rate, scale)
+        position = model.draw_given_moments(position, moments, self.n_sweeps, subkey(key, Purpose.COMPONENTS))
+        return self.resume_stream(model, (moments, position), state.key, state.n_steps + 1)
 
     def parameters(self, model: SubspaceMixtureModel, state: LatentState) -> Any:
         """The parameters as drawn."""
