@@ -267,6 +267,10 @@ class SubspaceMixtureModel(_LabelledSubspaces, Protocol):
     """
 
     @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    @property
     def start_model(self) -> Any:
         """The model on which starts are tried: the same, or one of lower dimensions, or of fewer rows."""
 
@@ -309,20 +313,6 @@ class SubspaceMixtureModel(_LabelledSubspaces, Protocol):
         -------
         position : object
             The new parameters.
-        """
-
-    def latents_of_start(self, latents: Any) -> Any:
-        """Latent variables of all rows, given those of the rows of `start_model`.
-
-        Parameters
-        ----------
-        latents : ndarray of shape (n_rows_of_start,), or object
-            As `draw_labels` of `start_model` returns them.
-
-        Returns
-        -------
-        latents : ndarray of shape (n_rows,), or object
-            Labels are -1 for the rows that `start_model` lacks.
         """
 
     def draw_subspaces(self, position: Any, labels: Any, n_sweeps: int, key: np.uint64) -> Any:

@@ -318,6 +318,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags, kind = super().__sklearn_tags__(), self._samplers.get(self.sampler, type(self.sampler))
+        tags.input_tags.sparse = True
         tags.input_tags.allow_nan = is_compatible(kind, IncompleteSubspaceModel)
         return tags
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import orth
+from scipy.sparse import csr_array, issparse
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,12 +19,13 @@ from ...utils._conditions import Array, Integer, Length, Sizes, index
 from ...utils._declared import Lacking, Saved
 from ...utils._threads import Workers, split_range
 from ...utils._typing import ArrayLike, RandomStateLike
-from ...utils._validation import check_array
+from ...utils._validation import check_array, validate_data
 from .._imputation import ImputesCells
 from .._memberships import Position, PositionDraws, read_labels
 from .._prior import DrawsFromPrior, named_as_draws
 from .family import MOST, SubspaceFamily, Subspaces, add_terms, are_orthonormal, check_sizes, given_family
 from .moments import StreamMoments
+from .sparse_rows import SparseRows, blocks
 
 DRAW_AXES = {  # axes of exported arrays after chain and draw
     **{name: ["component"] for name in ("dimensions", "weights", "noise_variance")},
@@ -139,7 +141,7 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
         improper = Subspaces.of(self.bases_, ratios, self.means_, np.full(K, 2.0))
         tasks = split_range(rows.n_rows, _ROWS)
         with Workers(self.n_jobs) as workers:
-            workers.run(add_terms, [(rows.values, a, b, improper, no_offsets, terms[a:b]) for a, b in tasks])
+            workers.run(add_terms, [(rows.values[a:b], improper, no_offsets, terms[a:b]) for a, b in tasks])
         return np.sqrt(np.maximum(-terms, 0.0))
 
     def _distances_of_cells(self, rows: DenseRows) -> np.ndarray:
@@ -181,8 +183,10 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
         rows = self._expected_rows(rows) if rows.has_missing else rows.values
         coordinates = np.full((len(rows), max(len(basis) for basis in self.bases_)), np.nan)
         for k, basis in enumerate(self.bases_):
-            own = labels == k
-            coordinates[own, : len(basis)] = np.einsum("im,dm->id", rows[own] - self.means_[k], basis)
+            own = np.flatnonzero(labels == k)
+            for block in blocks(own_rows := rows[own] - self.means_[k]):
+                within = np.einsum("im,dm->id", np.asarray(own_rows[block]), basis)
+                coordinates[own[block], : len(basis)] = within
         return Projection(coordinates, labels)
 
     def _expected_rows(self, rows: DenseRows) -> np.ndarray:
@@ -268,7 +272,10 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
         return rows
 
     def _read_rows(self, X: ArrayLike, *, reset: bool) -> DenseRows:
-        """Rows of X, with missing cells if the sampler draws them."""
+        """Rows of X, with missing cells if the sampler draws them and X is dense."""
+        if issparse(X):
+            valid = validate_data(self, X, reset=reset, dtype=np.float64, accept_sparse="csr")
+            return DenseRows(SparseRows(csr_array(valid), np.zeros(valid.shape[1])))  # type: ignore[arg-type]
         return read_dense(self, X, reset=reset, missing=get_tags(self).input_tags.allow_nan)
 
     def _rows_of_cells(self, values: np.ndarray) -> DenseRows:

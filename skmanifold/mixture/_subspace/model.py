@@ -29,6 +29,7 @@ from .frame_kernels import (
 )
 from .missing_kernels import Loadings, add_terms_of_incomplete, draw_missing
 from .moments import StreamMoments
+from .sparse_rows import SparseRows, blocks, sum_of_blocks
 
 _ROWS, _TASKS = 2048, 32  # minimum number of rows of a task, and maximum number of tasks
 _MOMENTS_AT_ONCE = 1 << 25  # approximate maximum number of products of all tasks
@@ -79,7 +80,7 @@ class SubspaceModel:
 
         def draw(first: int, stop: int) -> None:
             terms = np.zeros((stop - first, len(offsets)))
-            add_log_terms(self.X, first, stop, *subspaces, offsets, terms)
+            add_log_terms(np.asarray(self.X[first:stop]), 0, stop - first, *subspaces, offsets, terms)
             of_rows = labels[first:stop], log_density[first:stop]
             draw_labels_of_terms(terms, key, first, np.empty(2 * terms.size), *of_rows)
 
@@ -93,8 +94,14 @@ class SubspaceModel:
         pieces = split_range(len(self.X), max(_ROWS, -(-len(self.X) // n_tasks)))
         shape = len(pieces), len(origins)
         sizes, sums, products = np.zeros(shape, np.int64), np.zeros((*shape, m)), np.zeros((*shape, m, m))
-        tasks = [(self.X, *ab, labels, origins, sizes[i], sums[i], products[i]) for i, ab in enumerate(pieces)]
-        self.workers.run(add_moments, tasks)
+
+        def add(i: int, first: int, stop: int) -> None:
+            X, own = self.X[first:stop], labels[first:stop]
+            for block in blocks(X):
+                rows = np.asarray(X[block])
+                add_moments(rows, 0, len(rows), own[block], origins, sizes[i], sums[i], products[i])
+
+        self.workers.run(add, [(i, *ab) for i, ab in enumerate(pieces)])
         n, total, squares = sizes.sum(axis=0), sums.sum(axis=0), products.sum(axis=0)
         means = total / np.maximum(n, 1)[:, None]
         lower = np.tril(squares) + np.tril(squares, -1).mT
@@ -153,7 +160,8 @@ class SubspaceModel:
 
     def _summarise(self, labels: np.ndarray, origins: np.ndarray) -> Moments | Members:
         m = self.n_features
-        if m > MOST_FEATURES_OF_SCATTERS or (m > _WIDE and len(self.X) < m * len(origins)):
+        many = isinstance(self.X, SparseRows) or len(self.X) >= m * len(origins)
+        if m > MOST_FEATURES_OF_SCATTERS or (m > _WIDE and not many):
             return Members(self.X, [np.flatnonzero(labels == k) for k in range(len(origins))])
         return self.moments(labels, origins)
 
@@ -173,6 +181,10 @@ class SubspaceModel:
         family = self.family._replace(log_dimension=np.ascontiguousarray(log_dimension[:, : highest + 1]))
         if len(rows) == len(self.X):
             return self if highest >= log_dimension.shape[1] - 1 else replace(self, family=family)
+        # The default prior of the noise is equivalent to a share of all cells, and would dominate those of few rows.
+        share = len(rows) / len(self.X)
+        shape, rate = 1.0 + share * (family.noise_shape - 1.0), share * family.noise_rate
+        family = family._replace(noise_shape=shape, noise_rate=rate)
         return replace(self, X=self.X[rows], starts=[labels[rows] for labels in self.starts], family=family)
 
     @cached_property
@@ -180,18 +192,13 @@ class SubspaceModel:
         """Indices of the rows that an initial partition has labels for; all without partitions."""
         return np.flatnonzero(np.max([*self.starts] or np.zeros((1, len(self.X))), axis=0) >= 0)
 
-    def latents_of_start(self, labels: np.ndarray) -> np.ndarray:
-        """Labels of all rows, -1 for those that `start_model` lacks."""
-        whole = np.full(len(self.X), -1, np.int32)
-        whole[self.start_rows] = labels
-        return whole
-
     def fit_subspaces(self, labels: np.ndarray) -> Position:
         """Subspaces fitted to the rows with these labels by least squares; BIC selects the dimensions."""
         prior, K, m = self.family, self.family.n_components, self.n_features
         summary = self._summarise(labels, np.zeros((K, m)))
         least = prior.noise_rate / prior.noise_shape
-        overall = max(np.einsum("ia,ia->", self.X, self.X) / self.X.size, least)  # rows may be constant
+        squares = sum_of_blocks(lambda rows: np.einsum("ia,ia->", rows, rows), self.X)
+        overall = max(squares / self.X.size, least)  # rows may be constant
         factors = [summary.factor(k, summary.means[k]) for k in range(K)]
         allowed = np.isfinite(prior.log_dimension)
         fits = [_fit_component(*of, overall) for of in zip(factors, summary.counts, allowed, strict=True)]
@@ -290,12 +297,6 @@ class IncompleteSubspaceModel:
         """The model of the rows of initial partitions with a smaller maximum dimension."""
         return replace(self, rows=self.rows.take(self.complete.start_rows), complete=self.complete.start_model)
 
-    def latents_of_start(self, latents: CompletedRows) -> CompletedRows:
-        """Labels of all rows, -1 for those that `start_model` lacks, and their initial values."""
-        rows = self.complete.X.copy()
-        rows[self.complete.start_rows] = latents.rows
-        return CompletedRows(self.complete.latents_of_start(latents.labels), rows)
-
     def draw_labels(self, subspaces: Subspaces, offsets: np.ndarray, key: np.uint64) -> tuple[CompletedRows, float]:
         """Draw labels and missing cells; also returns the sum of the log densities of the observed cells."""
         X, loadings, patterns = self.rows.values, Loadings.of(subspaces), self.rows.patterns
@@ -358,7 +359,7 @@ class Members:
 
     def factor(self, k: int, centre: np.ndarray) -> np.ndarray:
         """Y, of at least one row, with Y'Y the scatter of component k about `centre`."""
-        rows = self.X[self.rows[k]] - centre
+        rows = np.asarray(self.X[self.rows[k]] - centre)
         return rows if len(rows) else np.zeros((1, self.X.shape[1]))
 
 

@@ -50,7 +50,7 @@ def _label_some_rows(X: np.ndarray, family: SubspaceFamily, method: str, key: np
     n, m = X.shape
     most = min(n, _MAX_ROWS, max(_MAX_SPECTRAL_ROWS, _MAX_CELLS // m))
     labels, rows = np.full(n, -1, np.int32), some_rows(key, Purpose.SUBSAMPLE, n, most)
-    labels[rows] = _labels_by(method, X[rows], family, key)
+    labels[rows] = _labels_by(method, np.asarray(X[rows]), family, key)
     return labels
 
 
@@ -140,7 +140,7 @@ class KFlats:
         subspaces = Subspaces.of(bases, ratios, means, np.full(len(sizes), 1.0 / noise))
         with np.errstate(divide="ignore"):
             terms = np.repeat(np.log(sizes / len(self.rows))[None], len(self.rows), axis=0)
-        add_terms(self.rows, 0, len(self.rows), subspaces, subspaces.log_offsets(), terms)
+        add_terms(self.rows, subspaces, subspaces.log_offsets(), terms)
         return terms
 
     def _fit_spectra(self, sizes, spectra, dimensions) -> tuple[float, float]:

@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
@@ -13,6 +14,7 @@ from skmanifold.datasets import make_subspaces
 from skmanifold.mixture._memberships import Position
 from skmanifold.mixture._subspace.family import Subspaces
 from skmanifold.mixture._subspace.model import SubspaceModel
+from skmanifold.mixture._subspace.sparse_rows import SparseRows
 from skmanifold.utils._threads import Workers
 
 
@@ -128,3 +130,56 @@ def test_streams_that_cannot_continue():
     with pytest.raises(ValueError, match="at most 2000 features, not 2001"):
         SubspaceMixture(1).partial_fit(np.random.default_rng(0).random((3, 2001)))
     assert not hasattr(SubspaceMixture(sampler="conway"), "partial_fit")
+
+
+# Sparse rows
+
+
+def sparse_table(n=600, m=12):
+    rng = np.random.default_rng(2)
+    cluster = np.arange(n) % 2
+    X = rng.standard_normal((n, 1)) * np.where(cluster[:, None], 3.0, -2.0) * (np.arange(m) % 2 == cluster[:, None])
+    return np.where(rng.random((n, m)) < 0.5, X + 5.0 * cluster[:, None], 0.0), cluster
+
+
+@pytest.mark.parametrize("K", [1, 2])
+@pytest.mark.parametrize("form", [sp.csr_array, sp.coo_matrix])
+def test_sparse_rows_give_the_same_result(K, form):
+    X, _ = sparse_table()
+    mixture = SubspaceMixture(K, max_iter=20, centre_prior_mean=np.arange(12.0), random_state=0)
+    dense, stored = clone(mixture).fit(X), clone(mixture).fit(form(X))
+    np.testing.assert_array_equal(stored.labels_, dense.labels_)
+    np.testing.assert_array_equal(stored.dimensions_, dense.dimensions_)
+    np.testing.assert_allclose(stored.means_, dense.means_, atol=1e-6)
+    for method in ("score_samples", "transform", "predict_proba"):
+        np.testing.assert_array_equal(getattr(stored, method)(form(X)), getattr(stored, method)(X))
+    expected, projection = stored.project(X), stored.project(form(X))
+    np.testing.assert_array_equal(projection.coordinates, expected.coordinates)
+    np.testing.assert_allclose(
+        clone(mixture).partial_fit(form(X)).means_, clone(mixture).partial_fit(X).means_, atol=1e-6
+    )
+
+
+def test_sparse_rows_are_dense_in_blocks_alone(monkeypatch):
+    monkeypatch.setattr("skmanifold.mixture._subspace.starts._MAX_ROWS", 500)
+    largest, to_dense = [0], SparseRows.__array__
+
+    def counted(self, *args, **kwargs):
+        largest[0] = max(largest[0], len(self))
+        return to_dense(self, *args, **kwargs)
+
+    monkeypatch.setattr(SparseRows, "__array__", counted)
+    X, cluster = sparse_table(9000)
+    X = sp.csr_array(X)
+    mixture = SubspaceMixture(2, max_iter=20, random_state=0).fit(X)
+    assert adjusted_rand_score(cluster, mixture.labels_) > 0.9
+    for method in (mixture.predict, mixture.score, mixture.transform, mixture.project):
+        method(X)
+    assert 500 <= largest[0] <= 2048
+
+
+def test_sparse_rows_without_finite_cells_are_refused():
+    X = sp.csr_array(sparse_table()[0])
+    X.data[3] = np.nan
+    with pytest.raises(ValueError, match="contains NaN"):
+        SubspaceMixture().fit(X)
