@@ -11,7 +11,7 @@ from ...base import BaseSampledEstimator, FitStrategy, Minibatch, Run, StreamStr
 from ...models._compatibility import is_compatible
 from ...samplers import BaseSampler, ConwayWalk, FrameGibbs
 from ...utils._sklearn import Interval, NumberOf, StrOptions
-from ...utils._typing import ArrayLike, Ignored, RandomStateLike, available_if, fit_context
+from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .fit_strategy import SubspacesFit
 from .inference import SubspaceInference
 from .model import IncompleteSubspaceModel
@@ -239,13 +239,14 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: Ignored = None) -> Self:
+    def fit(self, X: MatrixLike, y: Ignored = None) -> Self:
         """Fit the mixture to rows.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            NaN marks a missing cell, which the sampler ``"gibbs"`` draws.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            NaN marks a missing cell, which the sampler ``"gibbs"`` draws, in dense X only. Sparse rows are made dense
+            in blocks, and their zeros are values.
         y : Ignored
 
         Returns
@@ -264,7 +265,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
 
     @available_if(takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: ArrayLike, y: Ignored = None) -> Self:
+    def partial_fit(self, X: MatrixLike, y: Ignored = None) -> Self:
         """Update the fit with a minibatch of rows.
 
         The labels of minibatch t are drawn given the current subspaces. The moments of the components per row (shares,
@@ -284,8 +285,8 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            NaN marks a missing cell.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            NaN marks a missing cell in dense X.
         y : Ignored
 
         Returns

@@ -18,7 +18,7 @@ from ...inference._draws import falling, to_tree
 from ...utils._conditions import Array, Integer, Length, Sizes, index
 from ...utils._declared import Lacking, Saved
 from ...utils._threads import Workers, split_range
-from ...utils._typing import ArrayLike, RandomStateLike
+from ...utils._typing import ArrayLike, MatrixLike, RandomStateLike
 from ...utils._validation import check_array, validate_data
 from .._imputation import ImputesCells
 from .._memberships import Position, PositionDraws, read_labels
@@ -100,12 +100,12 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
         stacked = {name: stack_draws([[draw[name] for draw in of] for of in arrays], example[name]) for name in example}
         return {**self._posterior, **stacked, **labels}
 
-    def score_samples(self, X: ArrayLike) -> np.ndarray:
+    def score_samples(self, X: MatrixLike) -> np.ndarray:
         """Log density of each row under the posterior predictive distribution, the mean density over draws.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -119,12 +119,12 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
         """
         return self._at_estimate(self._read(X))[1]
 
-    def transform(self, X: ArrayLike) -> np.ndarray:
+    def transform(self, X: MatrixLike) -> np.ndarray:
         r"""Distances to the subspaces, :math:`\|(I - U_k'U_k)(x - c_k)\|`.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -157,12 +157,12 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
                 out[own, k] = np.linalg.norm(gaps - (gaps @ axes) @ axes.T, axis=1)
         return out
 
-    def project(self, X: ArrayLike, labels: ArrayLike | None = None) -> Projection:
+    def project(self, X: MatrixLike, labels: ArrayLike | None = None) -> Projection:
         """Coordinates of rows in the subspaces that they belong to.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
         labels : array-like of shape (n_samples,), default=None
             Component whose subspace each row is projected on. None uses `predict`.
 
