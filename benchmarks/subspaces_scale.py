@@ -1,9 +1,10 @@
-"""Seconds per pass and memory of `SubspaceMixture`: 1e4 to 1e6 rows, 20 columns, subspaces of dimensions 1 to 5.
+"""Seconds and memory of `SubspaceMixture` on planted subspaces: many rows, many columns, and minibatches.
 
-Each size runs in a new process, whose peak memory is measured, data included. Sweeps are timed after the first three of
-the chain, in wall time and in processor time of all threads.
+Each case runs in a new process, whose peak memory is measured, data included. Kernels are compiled before. Sweeps are
+timed after the first three of the chain, in processor time of all threads, which depends less on other processes.
 
     python -m benchmarks.subspaces_scale
+    python -m benchmarks.subspaces_scale --cases "100,000 x 128" --n-jobs 1
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import argparse
 import resource
 import sys
 import time
+from typing import Any
 
 import numpy as np
+from sklearn.metrics import adjusted_rand_score
 
 from benchmarks._results import add_write, begin_table, finish, show_output_of
 from benchmarks.dp_scale import Clock
@@ -22,10 +25,21 @@ from skmanifold.datasets import make_subspaces
 from skmanifold.metrics import match_subspaces
 
 N_BURNT = 3
+N_BATCHES = 20
+MANY = tuple(2 + k % 7 for k in range(10))  # dimensions 2 to 8
+CASES: dict[str, tuple[int, int, tuple[int, ...], dict[str, Any]]] = {  # rows, columns, dimensions, settings
+    "10,000 x 20": (10_000, 20, (1, 2, 3, 4, 5), {}),
+    "100,000 x 20": (100_000, 20, (1, 2, 3, 4, 5), {}),
+    "1,000,000 x 20": (1_000_000, 20, (1, 2, 3, 4, 5), {"max_iter": 60}),
+    "100,000 x 128": (100_000, 128, MANY, {}),
+    "100,000 x 128, partial_fit": (100_000, 128, MANY, {}),
+    "200 x 5,000": (200, 5000, (2, 4, 6), {"max_dimension": 12}),
+    "3,000 x 5,000": (3000, 5000, (2, 4, 6), {"max_dimension": 12, "n_init": 1, "max_iter": 60}),
+}
 
 
 class BusyClock(Clock):
-    """Also the processor time of each pass, which depends less on other processes."""
+    """Also the processor time of each pass."""
 
     def __init__(self):
         super().__init__()
@@ -36,54 +50,59 @@ class BusyClock(Clock):
         return super().on_fit_task_end(estimator, context, **kwargs)
 
 
-def measure(n_samples, n_jobs, max_iter, n_init):
-    dimensions = 1, 2, 3, 4, 5
-    data = make_subspaces(n_samples, 20, dimensions, noise_precision=10.0, random_state=0)
-    SubspaceMixture(5, max_iter=4, random_state=0).fit(data.data[:2000])
-    at_rest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    clock = BusyClock()
-    mixture = SubspaceMixture(5, n_init=n_init, max_iter=max_iter, random_state=0, n_jobs=n_jobs).set_callbacks(clock)
-    start = time.perf_counter()
-    mixture.fit(data.data)
-    whole = time.perf_counter() - start
-    sweeps, busy = (np.diff(times[:max_iter])[N_BURNT - 1 :] for times in (clock.times, clock.busy))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    far = match_subspaces(data.bases, mixture.bases_).distance.max()
+def peak_memory():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def measure(case, n_jobs):
+    n_samples, n_features, dimensions, settings = CASES[case]
+    data = make_subspaces(n_samples, n_features, dimensions, noise_precision=20.0, random_state=0)
+    X, K = data.data, len(dimensions)
+    warm = SubspaceMixture(K, max_iter=4, max_dimension=8, random_state=0)
+    warm.fit(X[:2000, :100]).partial_fit(X[:2000, :100])
+    at_rest, clock = peak_memory(), BusyClock()
+    mixture = SubspaceMixture(K, random_state=0, n_jobs=n_jobs, **settings)
+    start, busy_start = time.perf_counter(), time.process_time()
+    if case.endswith("partial_fit"):
+        for batch in np.split(X, N_BATCHES):
+            mixture.partial_fit(batch)
+        of_sweeps = "-"
+    else:
+        mixture.set_callbacks(clock).fit(X)
+        sweeps = np.diff(clock.busy[: mixture.max_iter])[N_BURNT - 1 :]
+        of_sweeps = f"{np.median(sweeps):.4f} ({sweeps.min():.4f} to {sweeps.max():.4f})"
+    busy, whole = time.process_time() - busy_start, time.perf_counter() - start
     cells = (
-        f"{n_samples:,}",
+        case,
         n_jobs,
-        n_init,
-        f"{np.median(sweeps):.4f} ({sweeps.min():.4f} to {sweeps.max():.4f})",
-        f"{np.median(busy):.4f} ({busy.min():.4f} to {busy.max():.4f})",
-        f"{1e9 * np.median(busy) / n_samples:.0f}",
-        " ".join(map(str, sorted(mixture.dimensions_))),
-        f"{far:.2g}",
+        ", ".join(f"`{name}={value}`" for name, value in settings.items()) or "default",
+        of_sweeps,
+        f"{busy:.1f}",
         f"{whole:.1f}",
-        f"{peak:.2f}",
-        f"{at_rest:.2f}",
+        f"{adjusted_rand_score(data.labels, mixture.predict(X)):.4f}",
+        " ".join(map(str, sorted(mixture.dimensions_))),
+        "yes" if sorted(mixture.dimensions_) == sorted(dimensions) else "no",
+        f"{match_subspaces(data.bases, mixture.bases_).distance.max():.2g}",
+        f"{peak_memory():.2f} ({at_rest:.2f})",
     )
     print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
-    parser.add_argument("--n-jobs", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--max-iter", type=int, default=40)
-    parser.add_argument("--n-init", type=int, default=1, help="initialisations, each tried for some passes")
-    parser.add_argument("--alone", action="store_true", help="measure the first size in this process")
+    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--n-jobs", type=int, nargs="+", default=[1])
+    parser.add_argument("--alone", action="store_true", help="measure the first case in this process")
     add_write(parser)
     options = parser.parse_args()
     if options.alone:
-        measure(options.sizes[0], options.n_jobs[0], options.max_iter, options.n_init)
+        measure(options.cases[0], options.n_jobs[0])
         sys.exit()
-    columns = "rows", "n_jobs", "n_init", "seconds per pass", "seconds of processor time per pass"
-    columns += "nanoseconds per row", "dimensions", "distance of the farthest subspace", "whole fit, seconds"
-    begin_table((*columns, "peak memory, GiB", "memory before the fit, GiB"))
-    for size in options.sizes:
+    columns = "rows x columns", "n_jobs", "settings", "seconds of processor time per sweep"
+    columns += "whole fit, seconds of processor time", "of wall time", "adjusted Rand index", "dimensions"
+    begin_table((*columns, "all right", "distance of the farthest subspace", "peak memory, GiB (before the fit)"))
+    for case in options.cases:
         for n_jobs in options.n_jobs:
-            own = ["--sizes", str(size), "--n-jobs", str(n_jobs), "--max-iter", str(options.max_iter)]
-            show_output_of(
-                [sys.executable, "-m", "benchmarks.subspaces_scale", "--alone", *own, "--n-init", str(options.n_init)]
-            )
-    finish(options, notes="Medians (ranges) of passes.")
+            own = ["--alone", "--cases", case, "--n-jobs", str(n_jobs)]
+            show_output_of([sys.executable, "-m", "benchmarks.subspaces_scale", *own])
+    finish(options, notes="Planted subspaces with noise of variance 0.05. Medians (ranges) of sweeps.")

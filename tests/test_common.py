@@ -82,7 +82,7 @@ allow_warning_of_fractions = pytest.mark.filterwarnings(
 
 def asks_what_only_classifiers_have(estimator):
     """Checks of sparse X that look up, for any estimator with `predict_proba`, the tags of a classifier."""
-    mixture = isinstance(estimator, (DPCategoricalMixture, DPMixture, ExponentialFamilyMixture))
+    mixture = isinstance(estimator, (DPCategoricalMixture, DPMixture, ExponentialFamilyMixture, SubspaceMixture))
     if not mixture or not estimator.__sklearn_tags__().input_tags.sparse:
         return {}
     reason = "asks tags.classifier_tags, which is None, how many columns predict_proba has"

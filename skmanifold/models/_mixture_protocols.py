@@ -267,21 +267,52 @@ class SubspaceMixtureModel(_LabelledSubspaces, Protocol):
     """
 
     @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    @property
     def start_model(self) -> Any:
         """The model on which starts are tried: the same, or one of lower dimensions, or of fewer rows."""
 
-    def latents_of_start(self, latents: Any) -> Any:
-        """Latent variables of all rows, given those of the rows of `start_model`.
+    def blend(self, before: Any, position: Any, labels: Any, rate: float, scale: float) -> Any:
+        """Add the moments of the rows, as one minibatch of a stream, to those before.
 
         Parameters
         ----------
-        latents : ndarray of shape (n_rows_of_start,), or object
-            As `draw_labels` of `start_model` returns them.
+        before : object
+            Moments of the stream so far; None if there are none.
+        position : object
+            The parameters that the labels were drawn with.
+        labels : ndarray of shape (n_rows,), or object
+            As `draw_labels` returns them.
+        rate : float
+            Weight of the new moments, from 0 to 1.
+        scale : float
+            Number of rows of the stream that each row represents.
 
         Returns
         -------
-        latents : ndarray of shape (n_rows,), or object
-            Labels are -1 for the rows that `start_model` lacks.
+        moments : object
+            ``(1 - rate)`` times those before plus ``rate`` times the new ones.
+        """
+
+    def draw_given_moments(self, position: Any, moments: Any, n_sweeps: int, key: np.uint64) -> Any:
+        """Gibbs transitions of all parameters given the moments of a stream.
+
+        Parameters
+        ----------
+        position : object
+            The parameters.
+        moments : object
+            As `blend` returns them.
+        n_sweeps : int
+            Number of sweeps.
+        key : uint64
+
+        Returns
+        -------
+        position : object
+            The new parameters.
         """
 
     def draw_subspaces(self, position: Any, labels: Any, n_sweeps: int, key: np.uint64) -> Any:

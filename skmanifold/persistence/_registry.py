@@ -53,6 +53,7 @@ _PRIVATE = {
     "mixture._dirichlet_process.stochastic_slice": "Blocks Instantiated StochasticSliceState StreamState",
     "mixture._memberships": "ParameterDraw PartitionDraw Position",
     "mixture._subspace.family": "SubspaceFamily Subspaces",
+    "mixture._subspace.moments": "StreamMoments",
     "mixture._views.draws": "ViewDraw ViewsDraw",
     "mixture._views.inference": "ViewClusters",
     "numerics.block_sums": "BlockSums",

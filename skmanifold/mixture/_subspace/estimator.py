@@ -8,15 +8,16 @@ from typing import Any, Literal, Self
 
 from sklearn.base import DensityMixin
 
-from ...base import BaseSampledEstimator, FitStrategy, Run
+from ...base import BaseSampledEstimator, FitStrategy, Minibatch, Run, StreamStrategy, takes_minibatches
 from ...models._compatibility import is_compatible
 from ...samplers import BaseSampler, ConwayWalk, FrameGibbs, Slice
 from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
 from ...utils._sklearn import Interval, StrOptions
-from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
+from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .fit_strategy import ProcessFit, SubspacesFit
 from .inference import SubspaceInference
 from .model import IncompleteSubspaceModel
+from .stream import SubspaceStream
 
 
 class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
@@ -98,6 +99,10 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         Approximate memory limit for draws. Beyond it, fewer draws are kept, evenly spaced, but at least the last.
     n_stored_rows : int, default=0
         Number of rows, the first ones of X, whose labels are kept in ``posterior_`` with each draw of the subspaces.
+    learning_decay : float, default=0.7
+        `partial_fit` only: the weight of minibatch t in the moments is ``(learning_offset + t) ** -learning_decay``.
+    learning_offset : float, default=10.0
+        `partial_fit` only: larger values reduce the weight of the first minibatches.
     random_state : int, RandomState instance or None, default=None
         Seed. The result is bitwise the same for every `n_jobs`.
     n_jobs : int, default=None
@@ -126,7 +131,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     noise_variance_ : ndarray of shape (n_components,)
         Posterior means of the noise variances.
     labels_ : ndarray of shape (n_samples,)
-        Most probable component of each row.
+        Most probable component of each row. Not set by `partial_fit`.
     posterior_ : dict of str to ndarray of shape (n_chains, n_draws, ...)
         Draws after burn-in, with matched components: ``"log_likelihood"`` (of all draws), ``"dimensions"``,
         ``"weights"``, ``"means"``, ``"noise_variance"``, and ``"bases"`` and the ``"variances"`` along them, padded
@@ -142,7 +147,9 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         The log likelihood of every sweep, or the log joint density if the number of components is inferred.
     sampler_ : BaseSampler
     n_iter_ : int
-        Number of sweeps; fewer than `max_iter` if a callback stopped the fit.
+        Number of sweeps; fewer than `max_iter` if a callback stopped the fit. Not set by `partial_fit`.
+    n_batch_iter_ : int
+        Number of minibatches used by `partial_fit` since the last `fit`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X has them.
@@ -186,6 +193,9 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     _settings = {"slice": {"n_split_merge": 5}}  # noqa: RUF012  # each takes about as long as a pass
     _positive = Interval(Real, 0, None, closed="neither")
     _single_threaded = "blas"
+    _of_some_fits = ("_moments",)
+    total_samples = 1  # moments of a stream are relative
+    _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "_stored_labels")
     _parameter_constraints: dict = {  # noqa: RUF012
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
         "dimensions": [None, Interval(Integral, 0, None, closed="left"), "array-like"],
@@ -226,6 +236,8 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         n_predictive_draws: int = 50,
         max_draws_bytes: int = 2**28,
         n_stored_rows: int = 0,
+        learning_decay: float = 0.7,
+        learning_offset: float = 10.0,
         random_state: RandomStateLike = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -252,18 +264,21 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         self.n_predictive_draws = n_predictive_draws
         self.max_draws_bytes = max_draws_bytes
         self.n_stored_rows = n_stored_rows
+        self.learning_decay = learning_decay
+        self.learning_offset = learning_offset
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: Ignored = None) -> Self:
+    def fit(self, X: MatrixLike, y: Ignored = None) -> Self:
         """Fit the mixture to rows.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            NaN marks a missing cell, which the sampler ``"gibbs"`` draws.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            NaN marks a missing cell, which the sampler ``"gibbs"`` draws, in dense X only. Sparse rows are made dense
+            in blocks, and their zeros are values.
         y : Ignored
 
         Returns
@@ -280,6 +295,44 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         """
         return self._fit(X)
 
+    @available_if(takes_minibatches)
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: MatrixLike, y: Ignored = None) -> Self:
+        """Update the fit with a minibatch of rows.
+
+        The labels of minibatch t are drawn given the current subspaces. The moments of the components per row (shares,
+        means and scatter matrices) become ``(1 - rate) M + rate M_batch`` with ``rate = (learning_offset + t) **
+        -learning_decay``. The subspaces are drawn given these moments of N rows, where N is the effective number of
+        rows: the inverse of the sum of the squared weights that rows have in the moments. With more rows, the sampling
+        error of the moments would count as further dimensions. With ``learning_decay=1`` and ``learning_offset=0`` all
+        minibatches have the same weight.
+
+        The first minibatch is fitted as in `fit`, by the initial partitions and the `n_pilot` steps of the sampler, so
+        it should contain rows of every component. It also sets the priors that depend on the data. After `fit`, the
+        moments are at first those of the last draw, for the number of rows of the fit. Attributes are means over the
+        draws of the second half of the stream, at most `n_predictive_draws`. Components keep their order.
+
+        The method exists only if the sampler supports minibatches. Each component needs a matrix of n_features x
+        n_features, so there may be at most 2000 features.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            NaN marks a missing cell in dense X.
+        y : Ignored
+
+        Returns
+        -------
+        self : SubspaceMixture
+
+        Raises
+        ------
+        ValueError
+            As in `fit`, or if X has more than 2000 features, or the number of columns, `n_components` or the sampler
+            has changed since the first call.
+        """
+        return self._partial_fit(X)
+
     def _by_name(self) -> dict[str, Callable[[], BaseSampler]]:
         """Samplers by name; "gibbs" is `Slice` if the number of components is inferred."""
         names = super()._by_name()
@@ -288,8 +341,22 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     def _strategy(self, X, run: Run) -> FitStrategy:
         return (SubspacesFit if self.n_components else ProcessFit)(self, X, run)
 
+    def _stream_strategy(self, X, batch: Minibatch) -> StreamStrategy:
+        return SubspaceStream(self, X, batch)
+
+    def _check_continues(self, sampler: BaseSampler) -> None:
+        super()._check_continues(sampler)
+        if "_key" not in vars(self):
+            raise ValueError(
+                "The fit was saved by an earlier release, without the key of its random streams: call fit."
+            )
+        K = self._family.n_components
+        if self.n_components != K:
+            raise ValueError(f"n_components={self.n_components}, but the fitted model has {K} components: call fit.")
+
     def __sklearn_tags__(self) -> Any:
         tags, kind = super().__sklearn_tags__(), self._samplers.get(self.sampler, type(self.sampler))
+        tags.input_tags.sparse = True
         tags.input_tags.allow_nan = is_compatible(kind, IncompleteSubspaceModel)
         return tags
 

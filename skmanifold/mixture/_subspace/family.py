@@ -15,6 +15,7 @@ from ...utils._conditions import Array, Real, Sizes
 from ...utils._njit import njit
 from ...utils._validation import of_columns
 from .missing_kernels import Loadings, SubspaceCells, add_terms_of_incomplete
+from .sparse_rows import SparseRows, blocks, sum_of_blocks
 
 _TOLERANCE = 1e-6
 _NOISE_FRACTION = 1e-3  # rate of the noise precision for few cells, relative to the mean variance
@@ -154,7 +155,7 @@ class SubspaceFamily(NamedTuple):
         if rows.patterns is not None:
             add_terms_of_incomplete(rows.values, rows.patterns, first, stop, *Loadings.of(parameters), out)
         else:
-            add_terms(rows.values, first, stop, parameters, parameters.log_offsets(), out)
+            add_terms(rows.values[first:stop], parameters, parameters.log_offsets(), out)
 
     def parameters_of_cells(self, parameters: Subspaces) -> dict[str, Any]:
         """What `cell_distribution` takes."""
@@ -177,11 +178,11 @@ class SubspaceFamily(NamedTuple):
         }
 
 
-def add_terms(X: np.ndarray, first: int, stop: int, subspaces: Subspaces, offsets: np.ndarray, out: np.ndarray) -> None:
-    """Add to `out`, (stop - first, K), the log densities of rows, with `offsets`, (K,), as those at the centres."""
+def add_terms(X: Any, subspaces: Subspaces, offsets: np.ndarray, out: np.ndarray) -> None:
+    """Add to `out`, (n, K), the log densities of rows, with `offsets`, (K,), as those at the centres."""
     # Numba would compile the kernel again for read-only arrays, such as memory maps
     writable = (np.require(array, requirements=["C", "W"]) for array in subspaces)
-    add_log_terms(X, first, stop, *writable, offsets, out)
+    add_log_terms(np.asarray(X), 0, len(X), *writable, offsets, out)
 
 
 # Kernels of rows
@@ -298,21 +299,28 @@ def _add_products(rows, products):
 # Priors of an estimator
 
 
-def bound_family(estimator: Any, X: np.ndarray) -> SubspaceFamily:
+def bound_family(estimator: Any, X: Any) -> SubspaceFamily:
     """The family with the parameters of the estimator, and defaults on the scale of its data."""
     check_sizes(X)
-    mean = np.nanmean(X, axis=0)
-    gaps = X - mean
-    variance = float(np.nanmean(gaps**2))
-    rounding = float(np.finfo(np.float64).eps * np.nanmax(np.abs(X)))
-    if variance < _LEAST_VARIANCE and np.nanmax(np.abs(gaps)) > rounding:
+    if isinstance(X, SparseRows):
+        mean, n_cells = X.mean(axis=0), X.size
+        variance = float(sum_of_blocks(lambda rows: np.square(rows).sum(), X - mean)) / n_cells
+        largest = np.abs(X.matrix).max()
+        largest_gap = max(np.abs(np.asarray((X - mean)[block])).max() for block in blocks(X))
+    else:
+        mean, n_cells = np.nanmean(X, axis=0), int(np.count_nonzero(~np.isnan(X)))
+        gaps = X - mean
+        variance, largest, largest_gap = float(np.nanmean(gaps**2)), np.nanmax(np.abs(X)), np.nanmax(np.abs(gaps))
+    rounding = float(np.finfo(np.float64).eps * largest)
+    if variance < _LEAST_VARIANCE and largest_gap > rounding:
         raise ValueError("X varies by numbers whose squares are too small for float64: scale its columns first.")
     variance = variance if variance > rounding**2 else 1.0  # constant data have no scale
-    return _family(estimator, X.shape[1], mean, variance, int(np.count_nonzero(~np.isnan(X))))
+    return _family(estimator, X.shape[1], mean, variance, n_cells)
 
 
-def check_sizes(X: np.ndarray) -> None:
+def check_sizes(X: Any) -> None:
     """Raise a ValueError if products of squares of rows and precisions could overflow."""
+    X = X.matrix.data if isinstance(X, SparseRows) else X
     if np.fmax.reduce(np.abs(X), axis=None, initial=0.0) > MOST:
         raise ValueError(f"X has values beyond {MOST:g}, whose squares are too large: scale its columns first.")
 

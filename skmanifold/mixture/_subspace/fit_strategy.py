@@ -32,17 +32,17 @@ _N_STEPS = 10  # with one subspace, before initial partitions of rows with missi
 class SubspacesFit(FitStrategy):
     """The fit to all rows, from the best of several initial partitions."""
 
-    def __init__(self, mixture: Any, X: Any, run: Run):
+    def __init__(self, mixture: Any, X: Any, run: Run, family: SubspaceFamily | None = None):
         super().__init__(run.sampler)
         self.mixture = mixture
         self.run = run
-        self.rows = mixture._read_rows(X, reset=True)
+        self.rows = mixture._read_rows(X, reset=family is None)
         self.n_rows = self.rows.n_rows
-        if mixture.n_components is not None and self.n_rows < mixture.n_components:
+        if family is None and self.n_rows < (mixture.n_components or 1):
             raise ValueError(
                 f"n_components={mixture.n_components} subspaces need as many rows, but X has n_samples={self.n_rows}."
             )
-        self.family = bound_family(mixture, self.rows.values)
+        self.family = bound_family(mixture, self.rows.values) if family is None else family
 
     def model(self, workers: Workers) -> Any:
         """The model of the centred rows, without initial partitions."""
@@ -105,6 +105,8 @@ class SubspacesFit(FitStrategy):
             "_chains": matched if made else [[] for _ in chains],
             "_whole_draws": whole_draws,
             "_family": family,
+            "_key": self.run.key,
+            "n_batch_iter_": 0,
             **summarise_subspaces(used, family.max_dimension),
         }
         if made and self.n_stored:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import orth
+from scipy.sparse import csr_array, issparse
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,13 +18,15 @@ from ...inference._draws import falling, to_tree
 from ...utils._conditions import Array, Integer, Length, Sizes, index
 from ...utils._declared import Keyed, Lacking, Saved
 from ...utils._threads import Workers, split_range
-from ...utils._typing import ArrayLike, RandomStateLike
-from ...utils._validation import check_array
+from ...utils._typing import ArrayLike, MatrixLike, RandomStateLike
+from ...utils._validation import check_array, validate_data
 from .._imputation import ImputesCells
 from .._memberships import Position, PositionDraws, log_partition_prior, read_labels
 from .._prior import DrawsFromPrior, PriorLabels, named_as_draws, partition_from_prior
 from .._scores import FamilyRows
 from .family import MOST, SubspaceFamily, Subspaces, add_terms, are_orthonormal, check_sizes, given_family
+from .moments import StreamMoments
+from .sparse_rows import SparseRows, blocks
 
 DRAW_AXES = {  # axes of exported arrays after chain and draw
     **{name: ["component"] for name in ("dimensions", "weights", "noise_variance")},
@@ -69,7 +72,9 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
     _family: Saved[SubspaceFamily]
     # Of the first rows in these draws
     _stored_labels: Lacking[Annotated[np.ndarray, Array("int32", "n_chains n_whole _", low=0)]]
-    labels_: Annotated[np.ndarray, index("n_rows", below="n_components")]
+    labels_: Lacking[Annotated[np.ndarray, index("n_rows", below="n_components")]]
+    _key: Lacking[np.uint64]  # root of the random streams
+    _moments: Lacking[StreamMoments]  # after `partial_fit`
     dimensions_: Annotated[np.ndarray, Array("int64", "n_components", low=0)]
     dimension_posterior_: Annotated[np.ndarray, Array("float64", "n_components _", low=0, sums_to_one=1)]
     weights_: Annotated[np.ndarray, Array("float64", "n_components", low=0, sums_to_one=0)]
@@ -79,12 +84,13 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
     def _disagreement(self, sizes: Sizes) -> str | None:
         if not self._draws:
             return "has no draws"
-        if not {"log_likelihood", "log_joint"} & self._posterior.keys():
+        drawn = vars(self).get("_posterior")
+        if drawn is not None and not {"log_likelihood", "log_joint"} & drawn.keys():
             return "lacks the log density of its draws"
         if any(len(draws) != len(self._whole_draws) for draws in self._chains):
             return "has chains of different lengths"
         shapes = {draw.parameters.centres.shape for draws in self._chains for draw in draws}
-        most, is_inferred = max((K for K, _ in shapes), default=0), "n_components" in self._posterior
+        most, is_inferred = max((K for K, _ in shapes), default=0), "n_components" in (drawn or {})
         if any(m != sizes["n_features"] or not (is_inferred or len(self.weights_) == K) for K, m in shapes):
             return "has draws of other sizes"
         if "_stored_labels" in vars(self) and self._stored_labels.max(initial=-1) >= most:
@@ -111,6 +117,8 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
     def posterior_(self) -> dict[str, np.ndarray]:
         """Draws after burn-in, a dict of arrays of shape (n_chains, n_draws, ...)."""
         check_is_fitted(self)
+        if "_posterior" not in vars(self):
+            raise AttributeError("partial_fit makes no posterior_: it is available after fit.")
 
         def as_arrays(draw: Position) -> dict[str, np.ndarray]:
             return {"weights": draw.weights, **named_as_draws(self._family.attributes(draw.parameters))}
@@ -121,12 +129,12 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
         stacked = {name: stack_draws([[draw[name] for draw in of] for of in arrays], example[name]) for name in example}
         return {**self._posterior, **stacked, **labels}
 
-    def score_samples(self, X: ArrayLike) -> np.ndarray:
+    def score_samples(self, X: MatrixLike) -> np.ndarray:
         """Log density of each row under the posterior predictive distribution, the mean density over draws.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -140,12 +148,12 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
         """
         return self._at_estimate(self._read(X))[1]
 
-    def transform(self, X: ArrayLike) -> np.ndarray:
+    def transform(self, X: MatrixLike) -> np.ndarray:
         r"""Distances to the subspaces, :math:`\|(I - U_k'U_k)(x - c_k)\|`.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -162,7 +170,7 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
         improper = Subspaces.of(self.bases_, ratios, self.means_, np.full(K, 2.0))
         tasks = split_range(rows.n_rows, _ROWS)
         with Workers(self.n_jobs) as workers:
-            workers.run(add_terms, [(rows.values, a, b, improper, no_offsets, terms[a:b]) for a, b in tasks])
+            workers.run(add_terms, [(rows.values[a:b], improper, no_offsets, terms[a:b]) for a, b in tasks])
         return np.sqrt(np.maximum(-terms, 0.0))
 
     def _distances_of_cells(self, rows: DenseRows) -> np.ndarray:
@@ -178,12 +186,12 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
                 out[own, k] = np.linalg.norm(gaps - (gaps @ axes) @ axes.T, axis=1)
         return out
 
-    def project(self, X: ArrayLike, labels: ArrayLike | None = None) -> Projection:
+    def project(self, X: MatrixLike, labels: ArrayLike | None = None) -> Projection:
         """Coordinates of rows in the subspaces that they belong to.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
         labels : array-like of shape (n_samples,), default=None
             Component whose subspace each row is projected on. None uses `predict`.
 
@@ -204,8 +212,10 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
         rows = self._expected_rows(rows) if rows.has_missing else rows.values
         coordinates = np.full((len(rows), max(len(basis) for basis in self.bases_)), np.nan)
         for k, basis in enumerate(self.bases_):
-            own = labels == k
-            coordinates[own, : len(basis)] = np.einsum("im,dm->id", rows[own] - self.means_[k], basis)
+            own = np.flatnonzero(labels == k)
+            for block in blocks(own_rows := rows[own] - self.means_[k]):
+                within = np.einsum("im,dm->id", np.asarray(own_rows[block]), basis)
+                coordinates[own[block], : len(basis)] = within
         return Projection(coordinates, labels)
 
     def _expected_rows(self, rows: DenseRows) -> np.ndarray:
@@ -291,7 +301,10 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
         return rows
 
     def _read_rows(self, X: ArrayLike, *, reset: bool) -> DenseRows:
-        """Rows of X, with missing cells if the sampler draws them."""
+        """Rows of X, with missing cells if the sampler draws them and X is dense."""
+        if issparse(X):
+            valid = validate_data(self, X, reset=reset, dtype=np.float64, accept_sparse="csr")
+            return DenseRows(SparseRows(csr_array(valid), np.zeros(valid.shape[1])))  # type: ignore[arg-type]
         return read_dense(self, X, reset=reset, missing=get_tags(self).input_tags.allow_nan)
 
     def _rows_of_cells(self, values: np.ndarray) -> DenseRows:

@@ -18,6 +18,8 @@ from .._scores import draw_labels_of_terms
 from .family import MOST, SubspaceFamily, Subspaces, add_log_terms, add_moments
 from .frame_kernels import best_dimension, draw_centre, move_directions, move_frame, sum_of_squares
 from .missing_kernels import Loadings, add_terms_of_incomplete, draw_missing
+from .moments import StreamMoments
+from .sparse_rows import SparseRows, blocks, sum_of_blocks
 from .tilt_kernels import complete_frame, principal_axes
 
 _ROWS, _TASKS = 2048, 32  # minimum number of rows of a task, and maximum number of tasks
@@ -28,7 +30,7 @@ _LEAST_NOISE = 1e-10  # initial noise variance relative to that of the rows, whi
 _START_DIMENSION = 8
 _START_ROWS = 20
 _WIDE = 32  # with more features and few rows, the rows are used instead of scatter matrices
-_WIDEST = 2000  # with more features there are no scatter matrices
+MOST_FEATURES_OF_SCATTERS = 2000  # with more, there are no scatter matrices
 _LEAST_RATIO = 1e-12  # of precisions in the initial state
 _MOST_KEPT = 64  # features of a single subspace whose whole frame is kept
 
@@ -98,7 +100,7 @@ class SubspaceModel:
 
         def draw(first: int, stop: int) -> None:
             terms = np.zeros((stop - first, len(offsets)))
-            add_log_terms(self.X, first, stop, *subspaces, offsets, terms)
+            add_log_terms(np.asarray(self.X[first:stop]), 0, stop - first, *subspaces, offsets, terms)
             restrict(terms, first)
             of_rows = labels[first:stop], log_density[first:stop]
             draw_labels_of_terms(terms, key, first, np.empty(2 * terms.size), *of_rows)
@@ -113,8 +115,14 @@ class SubspaceModel:
         pieces = split_range(len(self.X), max(_ROWS, -(-len(self.X) // n_tasks)))
         shape = len(pieces), len(origins)
         sizes, sums, products = np.zeros(shape, np.int64), np.zeros((*shape, m)), np.zeros((*shape, m, m))
-        tasks = [(self.X, *ab, labels, origins, sizes[i], sums[i], products[i]) for i, ab in enumerate(pieces)]
-        self.workers.run(add_moments, tasks)
+
+        def add(i: int, first: int, stop: int) -> None:
+            X, own = self.X[first:stop], labels[first:stop]
+            for block in blocks(X):
+                rows = np.asarray(X[block])
+                add_moments(rows, 0, len(rows), own[block], origins, sizes[i], sums[i], products[i])
+
+        self.workers.run(add, [(i, *ab) for i, ab in enumerate(pieces)])
         n, total, squares = sizes.sum(axis=0), sums.sum(axis=0), products.sum(axis=0)
         means = total / np.maximum(n, 1)[:, None]
         lower = np.tril(squares) + np.tril(squares, -1).mT
@@ -125,8 +133,23 @@ class SubspaceModel:
 
     def draw_subspaces(self, position: Position, labels: np.ndarray, n_sweeps: int, key: np.uint64) -> Position:
         """Update centres, frames and dimensions, then noise and weights, given labels."""
+        return self._draw_given(position, self._summarise(labels, position.parameters.centres), n_sweeps, key)
+
+    def blend(
+        self, before: StreamMoments | None, position: Position, labels: np.ndarray, rate: float, scale: float
+    ) -> StreamMoments:
+        """Moments of a stream after a minibatch with these labels, whose rows have the weight `scale` each."""
+        new = self.moments(labels, position.parameters.centres)
+        scaled = StreamMoments(scale * new.counts, new.means, scale * new.scatters, float(self.n_rows))
+        return scaled if before is None else before.blend(scaled, rate)
+
+    def draw_given_moments(self, position: Position, moments: StreamMoments, n_sweeps: int, key: np.uint64) -> Position:
+        """Update the parameters given the moments of a stream."""
+        shares, means, scatters, n_rows = moments
+        return self._draw_given(position, Moments(n_rows * shares, means, n_rows * scatters), n_sweeps, key)
+
+    def _draw_given(self, position: Position, summary: Moments | Members, n_sweeps: int, key: np.uint64) -> Position:
         subspaces = position.parameters
-        summary = self._summarise(labels, subspaces.centres)
         keys = [subkey(key, Purpose.COMPONENTS, k) for k in range(len(subspaces.dims))]
         tasks = [(k, summary, subspaces, n_sweeps, own) for k, own in enumerate(keys)]
         bases, ratios, centres, squares = zip(*self.workers.run(self._move, tasks), strict=True)
@@ -158,7 +181,8 @@ class SubspaceModel:
 
     def _summarise(self, labels: np.ndarray, origins: np.ndarray) -> Moments | Members:
         m = self.n_features
-        if m > _WIDEST or (m > _WIDE and len(self.X) < m * len(origins)):
+        many = isinstance(self.X, SparseRows) or len(self.X) >= m * len(origins)
+        if m > MOST_FEATURES_OF_SCATTERS or (m > _WIDE and not many):
             return Members(self.X, [np.flatnonzero(labels == k) for k in range(len(origins))])
         return self.moments(labels, origins)
 
@@ -178,6 +202,10 @@ class SubspaceModel:
         family = self.family._replace(log_dimension=np.ascontiguousarray(log_dimension[:, : highest + 1]))
         if len(rows) == len(self.X):
             return self if highest >= log_dimension.shape[1] - 1 else replace(self, family=family)
+        # The default prior of the noise is equivalent to a share of all cells, and would dominate those of few rows.
+        share = len(rows) / len(self.X)
+        shape, rate = 1.0 + share * (family.noise_shape - 1.0), share * family.noise_rate
+        family = family._replace(noise_shape=shape, noise_rate=rate)
         return replace(self, X=self.X[rows], starts=[labels[rows] for labels in self.starts], family=family)
 
     @cached_property
@@ -185,18 +213,13 @@ class SubspaceModel:
         """Indices of the rows that an initial partition has labels for; all without partitions."""
         return np.flatnonzero(np.max([*self.starts] or np.zeros((1, len(self.X))), axis=0) >= 0)
 
-    def latents_of_start(self, labels: np.ndarray) -> np.ndarray:
-        """Labels of all rows, -1 for those that `start_model` lacks."""
-        whole = np.full(len(self.X), -1, np.int32)
-        whole[self.start_rows] = labels
-        return whole
-
     def fit_subspaces(self, labels: np.ndarray) -> Position:
         """Subspaces fitted to the rows with these labels by least squares; BIC selects the dimensions."""
         prior, K, m = self.family, self.family.n_components, self.n_features
         summary = self._summarise(labels, np.zeros((K, m)))
         least = prior.noise_rate / prior.noise_shape
-        overall = max(np.einsum("ia,ia->", self.X, self.X) / self.X.size, least)  # rows may be constant
+        squares = sum_of_blocks(lambda rows: np.einsum("ia,ia->", rows, rows), self.X)
+        overall = max(squares / self.X.size, least)  # rows may be constant
         factors = [summary.factor(k, summary.means[k]) for k in range(K)]
         allowed = np.isfinite(prior.log_dimension)
         fits = [_fit_component(*of, overall) for of in zip(factors, summary.counts, allowed, strict=True)]
@@ -297,12 +320,6 @@ class IncompleteSubspaceModel:
         """The model of the rows of initial partitions with a smaller maximum dimension."""
         return replace(self, rows=self.rows.take(self.complete.start_rows), complete=self.complete.start_model)
 
-    def latents_of_start(self, latents: CompletedRows) -> CompletedRows:
-        """Labels of all rows, -1 for those that `start_model` lacks, and their initial values."""
-        rows = self.complete.X.copy()
-        rows[self.complete.start_rows] = latents.rows
-        return CompletedRows(self.complete.latents_of_start(latents.labels), rows)
-
     @property
     def n_rows(self) -> int:
         """Number of rows n."""
@@ -348,6 +365,14 @@ class IncompleteSubspaceModel:
         model = replace(self.complete, X=labels.rows)
         return model.draw_subspaces(position, labels.labels, n_sweeps, key)
 
+    def blend(self, before: Any, position: Position, labels: CompletedRows, rate: float, scale: float) -> StreamMoments:
+        """Moments of a stream after a minibatch with these labels and completed rows."""
+        return replace(self.complete, X=labels.rows).blend(before, position, labels.labels, rate, scale)
+
+    def draw_given_moments(self, position: Position, moments: StreamMoments, n_sweeps: int, key: np.uint64) -> Position:
+        """Update the parameters given the moments of a stream."""
+        return self.complete.draw_given_moments(position, moments, n_sweeps, key)
+
 
 class Moments:
     """Sizes, means (zero without rows) and scatters of components about them; factors of scatters about any centre."""
@@ -376,7 +401,7 @@ class Members:
 
     def factor(self, k: int, centre: np.ndarray) -> np.ndarray:
         """Y, of at least one row, with Y'Y the scatter of component k about `centre`."""
-        rows = self.X[self.rows[k]] - centre
+        rows = np.asarray(self.X[self.rows[k]] - centre)
         return rows if len(rows) else np.zeros((1, self.X.shape[1]))
 
 

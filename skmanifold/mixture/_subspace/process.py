@@ -31,7 +31,7 @@ class Clusters(NamedTuple):
         """Log density of the rows given labels and subspaces."""
         offsets, found, total = self.subspaces.log_offsets(), occupied(self), 0.0
         for k, (basis, ratios, centre, noise) in enumerate(separated(self.subspaces)):
-            gaps = self.rows[self.labels == found[k]] - centre
+            gaps = np.asarray(self.rows[np.flatnonzero(self.labels == found[k])]) - centre
             total += len(gaps) * offsets[k] - 0.5 * noise * sum_of_squares(gaps, basis, ratios)
         return float(total)
 

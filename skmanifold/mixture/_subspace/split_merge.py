@@ -57,7 +57,7 @@ class SplitMerge:
         first, second = labels[i], labels[j]
         is_split = first == second
         members = np.flatnonzero((labels == first) | (labels == second))
-        rows, anchors = self.X[members], np.searchsorted(members, [i, j])
+        rows, anchors = np.asarray(self.X[members]), np.searchsorted(members, [i, j])
         odds = self._launch(rows, anchors, n_scans, subkey(key, Purpose.START))
         if is_split:
             sides = self._draw_sides(odds, anchors, subkey(key, Purpose.LABELS))
@@ -129,7 +129,7 @@ class SplitMerge:
             mean, Y = centred_factor(own)
             parts.append(self._propose(mean, Y, len(own), subkey(key, side)))
         subspaces, terms = joined(parts), np.zeros((len(rows), 2))
-        add_terms(rows, 0, len(rows), subspaces, subspaces.log_offsets() + np.log(np.bincount(sides)), terms)
+        add_terms(rows, subspaces, subspaces.log_offsets() + np.log(np.bincount(sides)), terms)
         return terms[:, 1] - terms[:, 0]
 
     def _draw_sides(self, odds, anchors, key: np.uint64) -> np.ndarray:

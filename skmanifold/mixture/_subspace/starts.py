@@ -55,13 +55,13 @@ def start_of_any_number(X: np.ndarray, family: SubspaceFamily, init: Any, key: n
         return compact_labels(read_labels(init, len(X), None, "init must be a name, or"))
     method = "spectral" if init == "auto" else init  # which includes K-flats
     labels, rows = np.full(len(X), -1, np.int32), some_rows(key, Purpose.SUBSAMPLE, len(X), min(len(X), _MAX_ROWS))
-    least, n_worse = np.inf, 0
+    chosen, least, n_worse = np.asarray(X[rows]), np.inf, 0
     for number in _NUMBERS:
         if number > len(rows) or n_worse == _WORSE:
             break
         several = family.with_components(number)
-        found = _labels_by(method, X[rows], several, subkey(key, number)) if number > 1 else np.zeros(len(rows), int)
-        loss = KFlats(X[rows], number, *_dimensions_of_flats(several)).refine(found, n_iter=0)[1]
+        found = _labels_by(method, chosen, several, subkey(key, number)) if number > 1 else np.zeros(len(rows), int)
+        loss = KFlats(chosen, number, *_dimensions_of_flats(several)).refine(found, n_iter=0)[1]
         n_worse += 1
         if loss < least:
             least, n_worse, labels[rows] = loss, 0, compact_labels(found)
@@ -72,7 +72,7 @@ def _label_some_rows(X: np.ndarray, family: SubspaceFamily, method: str, key: np
     n, m = X.shape
     most = min(n, _MAX_ROWS, max(_MAX_SPECTRAL_ROWS, _MAX_CELLS // m))
     labels, rows = np.full(n, -1, np.int32), some_rows(key, Purpose.SUBSAMPLE, n, most)
-    labels[rows] = _labels_by(method, X[rows], family, key)
+    labels[rows] = _labels_by(method, np.asarray(X[rows]), family, key)
     return labels
 
 
@@ -167,7 +167,7 @@ class KFlats:
         subspaces = Subspaces.of(bases, ratios, means, np.full(len(sizes), 1.0 / noise))
         with np.errstate(divide="ignore"):
             terms = np.repeat(np.log(sizes / len(self.rows))[None], len(self.rows), axis=0)
-        add_terms(self.rows, 0, len(self.rows), subspaces, subspaces.log_offsets(), terms)
+        add_terms(self.rows, subspaces, subspaces.log_offsets(), terms)
         return terms
 
     def _fit_spectra(self, sizes, spectra, dimensions) -> tuple[float, float]:

@@ -75,6 +75,7 @@ class FrameGibbs(BaseSampler):
     short_name = "gibbs"
     state_types = (LatentState,)
     requires = (SubspaceMixtureModel,)
+    batching = "either"
     draws_parameters = True
     averages_passes = False
     _parameter_constraints: ClassVar[dict] = {
@@ -96,16 +97,42 @@ class FrameGibbs(BaseSampler):
         if len(begun) > 1:
             tried = [run_pilot(partial(self.step, trial), state, self.n_pilot) for state in begun]
             best = tried[int(np.argmax([level for level, _ in tried]))][1]
-        return best._replace(key=key, latents=model.latents_of_start(best.latents))
+        if trial.n_rows < model.n_rows:
+            best = best._replace(latents=self._draw_labels(model, best.position, subkey(key, Purpose.START))[0])
+        return best._replace(key=key)
 
     def step(self, model: SubspaceMixtureModel, state: LatentState) -> LatentState:
         """One sweep; ``log_density`` is log p(data | parameters)."""
         key = subkey(state.key, Purpose.SWEEP, state.n_steps)
         of_components = subkey(key, Purpose.COMPONENTS)
         position = model.draw_subspaces(state.position, state.latents, self.n_sweeps, of_components)
-        offsets = position.log_weights() + position.parameters.log_offsets()
-        labels, log_likelihood = model.draw_labels(position.parameters, offsets, subkey(key, Purpose.LABELS))
+        labels, log_likelihood = self._draw_labels(model, position, subkey(key, Purpose.LABELS))
         return LatentState(position, state.key, state.n_steps + 1, log_likelihood, None, labels)
+
+    @staticmethod
+    def _draw_labels(model: SubspaceMixtureModel, position: Any, key: np.uint64) -> tuple[Any, float]:
+        offsets = position.log_weights() + position.parameters.log_offsets()
+        return model.draw_labels(position.parameters, offsets, key)
+
+    def init_stream(self, model: SubspaceMixtureModel, key: np.uint64, scale: float) -> LatentState:
+        """Initialise a stream by `n_pilot` steps on the first minibatch; each row represents `scale` rows."""
+        state = self.init(model, key)
+        for _ in range(self.n_pilot):
+            state = self.step(model, state)
+        moments = model.blend(None, state.position, state.latents, 1.0, scale)
+        return self.resume_stream(model, (moments, state.position), key, 1)
+
+    def resume_stream(self, model: SubspaceMixtureModel, statistics: Any, key: np.uint64, n_steps: int) -> LatentState:
+        """The state of a stream after `n_steps` minibatches, from its moments and parameters."""
+        return LatentState(statistics[1], key, n_steps, np.nan, statistics, None)
+
+    def step_stream(self, model: SubspaceMixtureModel, state: LatentState, rate: float, scale: float) -> LatentState:
+        """Draw the labels of a minibatch, add its moments, and update the subspaces given the moments."""
+        key, (before, position) = subkey(state.key, Purpose.MINIBATCH, state.n_steps), state.statistics
+        labels, _ = self._draw_labels(model, position, subkey(key, Purpose.LABELS))
+        moments = model.blend(before, position, labels, rate, scale)
+        position = model.draw_given_moments(position, moments, self.n_sweeps, subkey(key, Purpose.COMPONENTS))
+        return self.resume_stream(model, (moments, position), state.key, state.n_steps + 1)
 
     def parameters(self, model: SubspaceMixtureModel, state: LatentState) -> Any:
         """The parameters as drawn."""

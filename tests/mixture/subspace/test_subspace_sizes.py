@@ -4,10 +4,18 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
+import skmanifold
 from skmanifold import SubspaceMixture
 from skmanifold.datasets import make_subspaces
+from skmanifold.mixture._memberships import Position
+from skmanifold.mixture._subspace.family import Subspaces
+from skmanifold.mixture._subspace.model import SubspaceModel
+from skmanifold.mixture._subspace.sparse_rows import SparseRows
+from skmanifold.utils._threads import Workers
 
 
 @pytest.mark.parametrize("holes", [0.0, 0.1])
@@ -41,9 +49,137 @@ def test_wide_rows_without_scatters_have_the_same_posterior(monkeypatch):
     data = make_subspaces(300, 40, (1, 3), noise_precision=50.0, random_state=0)
     mixture = SubspaceMixture(2, max_iter=40, random_state=0)
     expected = mixture.fit(data.data).dimension_posterior_
-    monkeypatch.setattr("skmanifold.mixture._subspace.model._WIDEST", 10)
+    monkeypatch.setattr("skmanifold.mixture._subspace.model.MOST_FEATURES_OF_SCATTERS", 10)
     monkeypatch.setattr("skmanifold.mixture._subspace.model.SubspaceModel.moments", lambda *_: pytest.fail("scatter"))
     monkeypatch.setattr("skmanifold.mixture._subspace.model.MOST_AXES", 8)
     mixture.fit(data.data)
     np.testing.assert_array_equal(mixture.dimension_posterior_, expected)
     assert adjusted_rand_score(data.labels, mixture.labels_) == 1.0
+
+
+# Streams
+
+
+def planted_stream(n_batches=8, **params):
+    data = make_subspaces(200 * n_batches + 200, 8, (1, 2, 3), noise_precision=20.0, random_state=0)
+    mixture = SubspaceMixture(3, n_init=3, random_state=0, **params)
+    for batch in np.split(data.data[200:], n_batches):
+        mixture.partial_fit(batch)
+    return mixture, data
+
+
+def test_a_stream_finds_planted_subspaces():
+    mixture, data = planted_stream()
+    assert adjusted_rand_score(data.labels[:200], mixture.predict(data.data[:200])) == 1.0
+    assert sorted(mixture.dimensions_) == [1, 2, 3]
+    whole = clone(mixture).fit(data.data[200:])
+    assert mixture.score(data.data[:200]) > whole.score(data.data[:200]) - 0.05
+    assert mixture.n_batch_iter_ == 8
+    assert not hasattr(mixture, "labels_")
+    with pytest.raises(AttributeError, match="available after fit"):
+        _ = mixture.posterior_
+
+
+def test_moments_of_a_stream_are_weighted_means_over_rows():
+    rng = np.random.default_rng(1)
+    batches = [(rng.standard_normal((n, 3)), rng.integers(0, 3, n).astype(np.int32)) for n in (40, 30, 20)]
+    batches[1][1][:] %= 2  # no rows of the last component
+    rates, moments = (1.0, 0.4, 0.25), None
+    position = Position(None, Subspaces(*[None] * 3, np.zeros((4, 3)), None))
+    for (X, labels), rate in zip(batches, rates, strict=True):
+        model = SubspaceModel(X, None, None, [], Workers(1))
+        moments = model.blend(moments, position, labels, rate, 1.0 / len(X))
+    of_batches = 0.6 * 0.75, 0.4 * 0.75, 0.25
+    weights = np.concatenate([np.full(len(X), w / len(X)) for w, (X, _) in zip(of_batches, batches, strict=True)])
+    X, labels = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+    assert moments.n_rows == pytest.approx(1.0 / (weights**2).sum())
+    for k in range(4):
+        of = weights * (labels == k)
+        assert moments.shares[k] == pytest.approx(of.sum())
+        mean = of @ X / max(of.sum(), 1e-300)
+        np.testing.assert_allclose(moments.means[k], mean, atol=1e-12)
+        np.testing.assert_allclose(moments.scatters[k], ((X - mean).T * of) @ (X - mean), atol=1e-12)
+
+
+def test_equal_weights_keep_the_number_of_rows():
+    mixture, _ = planted_stream(4, learning_decay=1.0, learning_offset=0.0)
+    assert mixture._moments.n_rows == pytest.approx(800.0)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_stream_continues_a_fit_and_is_saved(tmp_path, missing):
+    _, data = planted_stream(1)
+    X = data.data.copy()
+    X[::7, 3] = np.nan if missing else X[::7, 3]
+    mixture = SubspaceMixture(3, n_init=3, max_iter=60, random_state=0).fit(X)
+    level = mixture.score(data.data)
+    mixture.partial_fit(X[:100])
+    assert mixture.score(data.data) > level - 0.2
+    mixture.save(tmp_path / "mixture.npz")
+    loaded = skmanifold.load(tmp_path / "mixture.npz")
+    for each in (mixture, loaded):
+        each.set_params(n_jobs=1 if each is mixture else 2).partial_fit(X[100:])
+    np.testing.assert_array_equal(loaded.score_samples(X), mixture.score_samples(X))
+    assert "_moments" not in vars(mixture.fit(X))
+
+
+def test_streams_that_cannot_continue():
+    mixture, data = planted_stream(1)
+    with pytest.raises(ValueError, match="has 3 components: call fit"):
+        mixture.set_params(n_components=2).partial_fit(data.data)
+    with pytest.raises(ValueError, match="at most 2000 features, not 2001"):
+        SubspaceMixture(1).partial_fit(np.random.default_rng(0).random((3, 2001)))
+    assert not hasattr(SubspaceMixture(sampler="conway"), "partial_fit")
+
+
+# Sparse rows
+
+
+def sparse_table(n=600, m=12):
+    rng = np.random.default_rng(2)
+    cluster = np.arange(n) % 2
+    X = rng.standard_normal((n, 1)) * np.where(cluster[:, None], 3.0, -2.0) * (np.arange(m) % 2 == cluster[:, None])
+    return np.where(rng.random((n, m)) < 0.5, X + 5.0 * cluster[:, None], 0.0), cluster
+
+
+@pytest.mark.parametrize("K", [1, 2])
+@pytest.mark.parametrize("form", [sp.csr_array, sp.coo_matrix])
+def test_sparse_rows_give_the_same_result(K, form):
+    X, _ = sparse_table()
+    mixture = SubspaceMixture(K, max_iter=20, centre_prior_mean=np.arange(12.0), random_state=0)
+    dense, stored = clone(mixture).fit(X), clone(mixture).fit(form(X))
+    np.testing.assert_array_equal(stored.labels_, dense.labels_)
+    np.testing.assert_array_equal(stored.dimensions_, dense.dimensions_)
+    np.testing.assert_allclose(stored.means_, dense.means_, atol=1e-6)
+    for method in ("score_samples", "transform", "predict_proba"):
+        np.testing.assert_array_equal(getattr(stored, method)(form(X)), getattr(stored, method)(X))
+    expected, projection = stored.project(X), stored.project(form(X))
+    np.testing.assert_array_equal(projection.coordinates, expected.coordinates)
+    np.testing.assert_allclose(
+        clone(mixture).partial_fit(form(X)).means_, clone(mixture).partial_fit(X).means_, atol=1e-6
+    )
+
+
+def test_sparse_rows_are_dense_in_blocks_alone(monkeypatch):
+    monkeypatch.setattr("skmanifold.mixture._subspace.starts._MAX_ROWS", 500)
+    largest, to_dense = [0], SparseRows.__array__
+
+    def counted(self, *args, **kwargs):
+        largest[0] = max(largest[0], len(self))
+        return to_dense(self, *args, **kwargs)
+
+    monkeypatch.setattr(SparseRows, "__array__", counted)
+    X, cluster = sparse_table(9000)
+    X = sp.csr_array(X)
+    mixture = SubspaceMixture(2, max_iter=20, random_state=0).fit(X)
+    assert adjusted_rand_score(cluster, mixture.labels_) > 0.5
+    for method in (mixture.predict, mixture.score, mixture.transform, mixture.project):
+        method(X)
+    assert 500 <= largest[0] <= 2048
+
+
+def test_sparse_rows_without_finite_cells_are_refused():
+    X = sp.csr_array(sparse_table()[0])
+    X.data[3] = np.nan
+    with pytest.raises(ValueError, match="contains NaN"):
+        SubspaceMixture().fit(X)
