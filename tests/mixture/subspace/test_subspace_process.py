@@ -335,8 +335,8 @@ def test_draws_from_the_prior():
 @pytest.mark.parametrize(
     ("settings", "error", "text"),
     [
-        ({"n_components": None, "sampler": FrameGibbs()}, IncompatibleError, "samplers that would work: Slice"),
-        ({"n_components": 2, "sampler": "slice"}, IncompatibleError, "samplers that would work: FrameGibbs"),
+        ({"n_components": None, "sampler": FrameGibbs()}, IncompatibleError, "FrameGibbs needs a SubspaceMixtureModel"),
+        ({"n_components": 2, "sampler": Slice()}, IncompatibleError, "samplers that would work: FrameGibbs"),
         ({"n_components": None, "dimensions": [1, 2]}, ValueError, "dimensions must be one whole number"),
         ({"n_components": None, "concentration_prior": (0, 1)}, ValueError, "two positive numbers"),
     ],

@@ -51,7 +51,7 @@ def test_wide_rows_without_scatters_have_the_same_posterior(monkeypatch):
     expected = mixture.fit(data.data).dimension_posterior_
     monkeypatch.setattr("skmanifold.mixture._subspace.model.MOST_FEATURES_OF_SCATTERS", 10)
     monkeypatch.setattr("skmanifold.mixture._subspace.model.SubspaceModel.moments", lambda *_: pytest.fail("scatter"))
-    monkeypatch.setattr("skmanifold.mixture._subspace.model.MOST_AXES", 8)
+    monkeypatch.setattr("skmanifold.mixture._subspace.tilt_kernels.MOST_AXES", 8)
     mixture.fit(data.data)
     np.testing.assert_array_equal(mixture.dimension_posterior_, expected)
     assert adjusted_rand_score(data.labels, mixture.labels_) == 1.0
