@@ -31,10 +31,10 @@ CASES: dict[str, tuple[int, int, tuple[int, ...], dict[str, Any]]] = {  # rows, 
     "10,000 x 20": (10_000, 20, (1, 2, 3, 4, 5), {}),
     "100,000 x 20": (100_000, 20, (1, 2, 3, 4, 5), {}),
     "1,000,000 x 20": (1_000_000, 20, (1, 2, 3, 4, 5), {"max_iter": 60}),
-    "100,000 x 128": (100_000, 128, MANY, {}),
-    "100,000 x 128, partial_fit": (100_000, 128, MANY, {}),
-    "200 x 5,000": (200, 5000, (2, 4, 6), {"max_dimension": 12}),
-    "3,000 x 5,000": (3000, 5000, (2, 4, 6), {"max_dimension": 12, "n_init": 1, "max_iter": 60}),
+    "100,000 x 128": (100_000, 128, MANY, {"dimension_prior": 5}),
+    "100,000 x 128, partial_fit": (100_000, 128, MANY, {"dimension_prior": 5}),
+    "200 x 5,000": (200, 5000, (2, 4, 6), {"max_dimension": 12, "dimension_prior": 5}),
+    "3,000 x 5,000": (3000, 5000, (2, 4, 6), {"max_dimension": 12, "dimension_prior": 5, "n_init": 1, "max_iter": 60}),
 }
 
 

@@ -31,6 +31,7 @@ _START_DIMENSION = 8
 _START_ROWS = 20
 _WIDE = 32  # with more features and few rows, the rows are used instead of scatter matrices
 MOST_FEATURES_OF_SCATTERS = 2000  # with more, there are no scatter matrices
+_MANY = 1 << 15  # with more rows, moments of equal labels are computed once
 _LEAST_RATIO = 1e-12  # of precisions in the initial state
 _MOST_KEPT = 64  # features of a single subspace whose whole frame is kept
 
@@ -184,7 +185,17 @@ class SubspaceModel:
         many = isinstance(self.X, SparseRows) or len(self.X) >= m * len(origins)
         if m > MOST_FEATURES_OF_SCATTERS or (m > _WIDE and not many):
             return Members(self.X, [np.flatnonzero(labels == k) for k in range(len(origins))])
-        return self.moments(labels, origins)
+        if len(self.X) < _MANY:
+            return self.moments(labels, origins)
+        # About rows, the moments depend on the labels alone, so those of the last labels of any chain can serve again.
+        known, moments = vars(self).get("_last", (None, None))
+        if known is None or not np.array_equal(known, labels):
+            present, rows = np.unique(labels, return_index=True)
+            origins = np.zeros_like(origins)
+            origins[present[present >= 0]] = np.asarray(self.X[rows[present >= 0]])
+            moments = self.moments(labels, origins)
+            self._last = labels, moments
+        return moments
 
     # Initial states
 

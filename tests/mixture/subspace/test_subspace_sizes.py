@@ -183,3 +183,16 @@ def test_sparse_rows_without_finite_cells_are_refused():
     X.data[3] = np.nan
     with pytest.raises(ValueError, match="contains NaN"):
         SubspaceMixture().fit(X)
+
+
+def test_moments_of_equal_labels_are_computed_once(monkeypatch):
+    data = make_subspaces(400, 5, (1, 2), noise_precision=50.0, random_state=0)
+    mixture, made = SubspaceMixture(2, max_iter=20, n_chains=2, random_state=0), []
+    expected = mixture.fit(data.data).posterior_["means"]
+    moments = SubspaceModel.moments
+    monkeypatch.setattr("skmanifold.mixture._subspace.model._MANY", 100)
+    monkeypatch.setattr(SubspaceModel, "moments", lambda *args: made.append(1) or moments(*args))
+    np.testing.assert_allclose(mixture.fit(data.data).posterior_["means"], expected, atol=1e-8)
+    assert len(made) < 60  # of 140 sweeps, pilot runs included
+    found = mixture.score_samples(data.data)
+    np.testing.assert_array_equal(mixture.set_params(n_jobs=2).fit(data.data).score_samples(data.data), found)
