@@ -65,10 +65,9 @@ class SubspaceProcess(DPModel):
 
     def count(self, labels: np.ndarray) -> Clusters:
         """Clusters with subspaces fitted to initial labels."""
-        complete = self.clusters.complete
-        labels = labels.astype(np.int64)
-        subspaces = complete.with_components(labels.max() + 1).fit_subspaces(labels).parameters
-        return _clusters(labels, np.arange(labels.max() + 1), subspaces, complete.X)
+        names, complete = np.arange(labels.max() + 1), self.clusters.complete
+        start = complete.with_components(len(names)).with_starts([labels]).start_model  # with few dimensions
+        return _clusters(labels, names, start.fit_subspaces(labels).parameters, complete.X)
 
     def draw_components(self, statistics: Clusters, components: np.ndarray, key: np.uint64) -> Subspaces:
         """Subspaces of the clusters, and subspaces from the prior for labels without rows."""
