@@ -8,7 +8,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from numba import njit
 from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from scipy import stats
 from scipy.special import log_softmax, logsumexp
@@ -207,16 +206,6 @@ def test_births_without_a_part_of_their_odds_are_seen(wrong):
         kernel = altered(frames.birth_death_step, _log_proposal_density=lambda *law: 0.0)
     exact = exact_of_subspace(ROWS[3], *list(OF_ROWS.values())[:2], P_DIMENSION[3], OF_ROWS["shape"])
     assert_disagrees(subspace_estimate(births_alone(ROWS[3], P_DIMENSION[3], kernel), 3, n_steps=100), exact)
-
-
-@pytest.mark.extended
-@compiled
-def test_births_from_leading_axes_alone_have_the_exact_law():
-    spectrum = njit(altered(frames._spectrum, "min(left.shape) > MOST_AXES", "True", N_LEADING=np.int64(1)))
-    proposal = njit(altered(frames._fit_proposal, _spectrum=spectrum))
-    kernel = njit(altered(frames.birth_death_step, _fit_proposal=proposal, fold_in=frames.fold_in))
-    exact = exact_of_subspace(ROWS[3], *list(OF_ROWS.values())[:2], P_DIMENSION[3], OF_ROWS["shape"])
-    assert_agrees(subspace_estimate(births_alone(ROWS[3], P_DIMENSION[3], kernel), 3, basis=np.eye(3)), exact)
 
 
 @pytest.mark.extended

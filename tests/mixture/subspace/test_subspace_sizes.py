@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
@@ -12,10 +13,13 @@ import skmanifold
 from skmanifold import SubspaceMixture
 from skmanifold.datasets import make_subspaces
 from skmanifold.mixture._memberships import Position
+from skmanifold.mixture._subspace import frame_kernels as frames
 from skmanifold.mixture._subspace.family import Subspaces
 from skmanifold.mixture._subspace.model import SubspaceModel
 from skmanifold.mixture._subspace.sparse_rows import SparseRows
 from skmanifold.utils._threads import Workers
+
+from ._subspace_references import compiled, keys_of
 
 
 @pytest.mark.parametrize("holes", [0.0, 0.1])
@@ -55,6 +59,20 @@ def test_wide_rows_without_scatters_have_the_same_posterior(monkeypatch):
     mixture.fit(data.data)
     np.testing.assert_array_equal(mixture.dimension_posterior_, expected)
     assert adjusted_rand_score(data.labels, mixture.labels_) == 1.0
+
+
+@compiled
+def test_proposals_from_leading_axes_have_their_density():
+    axes = np.linalg.qr(np.random.default_rng(3).standard_normal((6, 3)))[0].T
+    basis, axes, eigenvalues = axes[:1].copy(), axes[1:].copy(), np.array([3.0, 1.5])
+    b = frames._bound(eigenvalues, 3, 3.0)
+    of_proposal = eigenvalues, axes, 3.0, b
+    drawn = np.array([frames._propose_direction(basis, *of_proposal, key)[1] for key in keys_of(4000, 30)])
+    uniform = np.array([frames.complete_frame(basis, 2, key)[1] for key in keys_of(4000, 31)])
+    logs = [[frames._log_proposal_density(row, *of_proposal, 5) for row in of] for of in (drawn, uniform)]
+    assert_agrees(summarize(np.exp(np.array([np.negative(logs[0]), logs[1]]).T)), [1.0, 1.0])
+    wrong = [frames._log_proposal_density(row, np.array([3.0, 0.0]), *of_proposal[1:], 5) for row in drawn]
+    assert_disagrees(summarize(np.exp(np.negative(wrong))[:, None]), [1.0])
 
 
 # Streams
