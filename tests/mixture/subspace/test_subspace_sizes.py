@@ -64,14 +64,14 @@ def test_wide_rows_without_scatters_have_the_same_posterior(monkeypatch):
 @compiled
 def test_proposals_from_leading_axes_have_their_density():
     axes = np.linalg.qr(np.random.default_rng(3).standard_normal((6, 3)))[0].T
-    basis, axes, eigenvalues = axes[:1].copy(), axes[1:].copy(), np.array([3.0, 1.5])
-    b = frames._bound(eigenvalues, 3, 3.0)
-    of_proposal = eigenvalues, axes, 3.0, b
+    basis, axes, eigenvalues = axes[:1].copy(), axes[1:].copy(), np.array([10.0, 8.0])
+    b = frames._bound(eigenvalues, 3, 10.0)
+    of_proposal = eigenvalues, axes, 10.0, b
     drawn = np.array([frames._propose_direction(basis, *of_proposal, key)[1] for key in keys_of(4000, 30)])
     uniform = np.array([frames.complete_frame(basis, 2, key)[1] for key in keys_of(4000, 31)])
     logs = [[frames._log_proposal_density(row, *of_proposal, 5) for row in of] for of in (drawn, uniform)]
     assert_agrees(summarize(np.exp(np.array([np.negative(logs[0]), logs[1]]).T)), [1.0, 1.0])
-    wrong = [frames._log_proposal_density(row, np.array([3.0, 0.0]), *of_proposal[1:], 5) for row in drawn]
+    wrong = [frames._log_proposal_density(row, np.array([10.0, 0.0]), *of_proposal[1:], 5) for row in drawn]
     assert_disagrees(summarize(np.exp(np.negative(wrong))[:, None]), [1.0])
 
 
