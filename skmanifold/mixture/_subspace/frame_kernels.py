@@ -19,9 +19,10 @@ from .tilt_kernels import (
     draw_span,
     log_span,
     orthonormalise,
-    principal_axes,
     resize_rows,
     scatter_along,
+    spectrum,
+    with_axes,
 )
 
 # Numbers of one type, because numba compiles a kernel again for each literal integer.
@@ -160,7 +161,7 @@ def birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key):
     unchanged = basis, ratios
     # Birth: the direction is proposed near the axes of largest scatter, and its ratio drawn if it is accepted.
     if uniform(key, _CHOICE) < p_birth:
-        near = principal_axes(Y, basis, 1)
+        near = with_axes(*spectrum(Y, basis), basis, 1)
         frame = resize_rows(basis, d + 1)
         copy_to(frame[d], draw_span(*near, 1, n, noise, m - d, fold_in(key, _DIRECTION))[0])
         orthonormalise(frame, d)
@@ -181,7 +182,7 @@ def birth_death_step(Y, basis, ratios, n, noise, log_dimension, shape, key):
     smaller, kept = basis[:-1].copy(), ratios[:-1].copy()
     copy_to(smaller[removed:], basis[removed + 1 :])
     copy_to(kept[removed:], ratios[removed + 1 :])
-    near = principal_axes(Y, smaller, 1)
+    near = with_axes(*spectrum(Y, smaller), smaller, 1)
     scatter = scatter_along(Y, basis[removed])
     log_accept = log_dimension[d - 1] - log_dimension[d] - log_gain(n, scatter, noise, shape)
     log_accept += log_span(basis[removed : removed + 1], *near, n, noise, m - d + 1)

@@ -20,7 +20,7 @@ from .frame_kernels import best_dimension, draw_centre, move_directions, move_fr
 from .missing_kernels import Loadings, add_terms_of_incomplete, draw_missing
 from .moments import StreamMoments
 from .sparse_rows import SparseRows, blocks, sum_of_blocks
-from .tilt_kernels import complete_frame, principal_axes
+from .tilt_kernels import complete_frame, spectrum, with_axes
 
 _ROWS, _TASKS = 2048, 32  # minimum number of rows of a task, and maximum number of tasks
 _MOMENTS_AT_ONCE = 1 << 25  # approximate maximum number of products of all tasks
@@ -418,7 +418,8 @@ class Members:
 
 def _principal_axes(Y: np.ndarray, least: int) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues of Y'Y, (m,), decreasing, and eigenvectors as rows, at least this many."""
-    leading, axes, rest = principal_axes(Y, np.empty((0, Y.shape[1])), np.int64(least))
+    nothing = np.empty((0, Y.shape[1]))
+    leading, axes, rest = with_axes(*spectrum(Y, nothing), nothing, np.int64(least))
     scatters = np.full(Y.shape[1], rest)
     scatters[: len(leading)] = leading
     return scatters, axes

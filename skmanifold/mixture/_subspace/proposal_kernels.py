@@ -27,11 +27,11 @@ from .tilt_kernels import (
     log_span,
     log_t,
     orthonormalise,
-    principal_axes,
     scatter_along,
     spectrum,
     tilt_precisions,
     tilt_scale,
+    with_axes,
 )
 
 _ORDER = np.int64(Purpose.ORDER)
@@ -43,18 +43,18 @@ _FEW_ROWS = 2.0  # the dimension is proposed from the prior with probability 2 /
 
 
 @njit(cache=True, nogil=True)
-def centred_factor(rows):
-    """Mean of rows, and Y with Y'Y their scatter about it, which has at most m rows if m is not large."""
+def summarise(rows):
+    """Mean of rows; Y with Y'Y their scatter about it, of at most m rows if m is not large; and its `spectrum`."""
     n, m = rows.shape
     mean = np.zeros(m)
     for i in range(n):
         for a in range(m):
             mean[a] += rows[i, a] / n
     Y = rows - mean
-    if n <= m or m > MOST_AXES:
-        return mean, Y
-    values, axes, _ = spectrum(Y, np.empty((0, m)))
-    return mean, np.sqrt(values).reshape((len(values), 1)) * axes
+    values, axes, rest = spectrum(Y, np.empty((0, m)))
+    if n > m and m <= MOST_AXES:
+        Y = np.sqrt(values).reshape((len(values), 1)) * axes
+    return mean, Y, (values, axes, rest)
 
 
 # Dimension and noise
@@ -153,18 +153,18 @@ def _gamma_shape(ratio_shape, n):
 
 
 @njit(cache=True, nogil=True)
-def propose_subspace(Y, n, noise, prior, key):
-    """Draw basis, ratios and precision of the noise given n rows with scatter Y'Y; a shared `noise` is returned."""
+def propose_subspace(summary, n, noise, prior, key):
+    """Draw basis, ratios and precision of the noise given the summary of n rows; a shared `noise` is returned."""
+    _, Y, near = summary
     m = Y.shape[1]
-    scatters, _, rest = principal_axes(Y, np.empty((0, m)), 0)
-    logs, shapes, rates = _dimension_and_noise(scatters, rest, n, m, noise, prior)
+    logs, shapes, rates = _dimension_and_noise(near[0], near[2], n, m, noise, prior)
     at, d = uniform(key, _DIMENSION), 0
     while d < len(logs) - 1 and at >= math.exp(logs[d]):
         at -= math.exp(logs[d])
         d += 1
     if not prior[5]:
         noise = gamma_variate(fold_in(key, _NOISE), shapes[d]) / rates[d]
-    span = draw_span(*principal_axes(Y, np.empty((0, m)), d), d, n, noise, m, fold_in(key, _TILTS))
+    span = draw_span(*with_axes(*near, np.empty((0, m)), d), d, n, noise, m, fold_in(key, _TILTS))
     basis, ratios = _draw_directions(Y, span, n, noise, fold_in(key, _FRAMES)), np.empty(d)
     for j in range(d):
         rate = 0.5 * noise * scatter_along(Y, basis[j])
@@ -173,15 +173,15 @@ def propose_subspace(Y, n, noise, prior, key):
 
 
 @njit(cache=True, nogil=True)
-def log_weight(Y, mean, n, basis, ratios, noise, prior, has_order, key):
+def log_weight(summary, n, basis, ratios, noise, prior, has_order, key):
     """Log of the joint density of a subspace and its n rows, less the log density of the proposal.
 
     The order of the directions is drawn unless they were proposed in it.
     """
     log_dimension, ratio_shape, variance, noise_shape, noise_rate, is_shared = prior
+    mean, Y, near = summary
     d, m = basis.shape
-    scatters, axes, rest = principal_axes(Y, np.empty((0, m)), d)
-    logs, shapes, rates = _dimension_and_noise(scatters, rest, n, m, noise, prior)
+    logs, shapes, rates = _dimension_and_noise(near[0], near[2], n, m, noise, prior)
     level = log_dimension[d] - logs[d] + math.lgamma(d + 1.0) + 0.5 * n * m * math.log(noise / (2.0 * math.pi))
     if not is_shared:
         level += noise_shape * math.log(noise_rate) - math.lgamma(noise_shape) - shapes[d] * math.log(rates[d])
@@ -199,6 +199,6 @@ def log_weight(Y, mean, n, basis, ratios, noise, prior, has_order, key):
     level -= 0.5 * (m - d) * math.log1p(n * noise * variance)
     level -= 0.5 * n * noise * max(left, 0.0) / (1.0 + n * noise * variance)
     if d > 0:
-        level -= log_span(basis, scatters, axes, rest, n, noise, m)
+        level -= log_span(basis, *with_axes(*near, np.empty((0, m)), d), n, noise, m)
         level -= _log_directions(np.dot(Y, basis.T), n, noise, has_order, key)
     return level

@@ -18,7 +18,7 @@ from ...random._keys import Purpose, subkey, uniform, uniform_each
 from ...random._variates import exponential
 from .family import SubspaceFamily, Subspaces, add_terms
 from .frame_kernels import draw_centre
-from .proposal_kernels import centred_factor, log_weight, propose_subspace
+from .proposal_kernels import log_weight, propose_subspace, summarise
 from .starts import nearest_rows, seed_subspaces
 
 _N_SCANS = 3  # of a launch state, at least
@@ -89,18 +89,17 @@ class SplitMerge:
 
     def _weigh(self, rows, given: Component | None, key: np.uint64) -> tuple[Component, float]:
         """The given component, or a proposed one, and its `log_weight`."""
-        mean, Y = centred_factor(rows)
-        if given is None:
-            component = self._propose(mean, Y, len(rows), key)
-        else:
-            component = given
+        summary, n = summarise(rows), len(rows)
+        component = self._propose(summary, n, key) if given is None else given
         basis, ratios, _, noise = component
-        of_rows = Y, mean, len(rows), basis, ratios, noise, self.prior
-        return component, log_weight(*of_rows, given is None, subkey(key, Purpose.ORDER))
+        has_order = given is None
+        return component, log_weight(
+            summary, n, basis, ratios, noise, self.prior, has_order, subkey(key, Purpose.ORDER)
+        )
 
-    def _propose(self, mean, Y, n: int, key: np.uint64) -> Component:
-        basis, ratios, noise = propose_subspace(Y, n, self.noise, self.prior, subkey(key, Purpose.FRAMES))
-        centre = draw_centre(basis, ratios, noise, n, mean, self.variance, subkey(key, Purpose.CENTRES))
+    def _propose(self, summary, n: int, key: np.uint64) -> Component:
+        basis, ratios, noise = propose_subspace(summary, n, self.noise, self.prior, subkey(key, Purpose.FRAMES))
+        centre = draw_centre(basis, ratios, noise, n, summary[0], self.variance, subkey(key, Purpose.CENTRES))
         return Component(basis, ratios, centre, noise)
 
     def _launch(self, rows, anchors, n_scans: int, key: np.uint64) -> np.ndarray:
@@ -126,8 +125,7 @@ class SplitMerge:
         parts = []
         for side in range(2):
             own = rows[sides == side]
-            mean, Y = centred_factor(own)
-            parts.append(self._propose(mean, Y, len(own), subkey(key, side)))
+            parts.append(self._propose(summarise(own), len(own), subkey(key, side)))
         subspaces, terms = joined(parts), np.zeros((len(rows), 2))
         add_terms(rows, subspaces, subspaces.log_offsets() + np.log(np.bincount(sides)), terms)
         return terms[:, 1] - terms[:, 0]

@@ -114,13 +114,12 @@ def leading_axes(Y, n_axes):
 
 
 @njit(cache=True, nogil=True)
-def principal_axes(Y, basis, least):
-    """Scatters, decreasing, and at least so many principal axes of rows orthogonal to a basis; and the mean of others.
+def with_axes(values, axes, rest, basis, least):
+    """Scatters, decreasing, at least so many axes, and the mean of the others, of a `spectrum` orthogonal to a basis.
 
     Axes without scatter are arbitrary, but the same in every call.
     """
     b, m = basis.shape
-    values, axes, rest = spectrum(Y, basis)
     size = min(len(values), m - b)
     if size >= least:
         return values[:size], axes[:size], rest

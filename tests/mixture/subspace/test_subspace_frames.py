@@ -214,8 +214,7 @@ def test_births_without_a_part_of_their_odds_are_seen(wrong):
 @compiled
 def test_births_from_leading_axes_alone_have_the_exact_law():
     spectrum = njit(altered(tilts.spectrum, "min(left.shape) > MOST_AXES", "True", N_LEADING=np.int64(1)))
-    principal_axes = njit(altered(tilts.principal_axes, spectrum=spectrum))
-    kernel = njit(altered(frames.birth_death_step, principal_axes=principal_axes, fold_in=frames.fold_in))
+    kernel = njit(altered(frames.birth_death_step, spectrum=spectrum, fold_in=frames.fold_in))
     exact = exact_of_subspace(ROWS[3], *list(OF_ROWS.values())[:2], P_DIMENSION[3], OF_ROWS["shape"])
     assert_agrees(subspace_estimate(births_alone(ROWS[3], P_DIMENSION[3], kernel), 3, basis=np.eye(3)), exact)
 

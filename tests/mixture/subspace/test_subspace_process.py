@@ -22,6 +22,7 @@ from skmanifold.mixture._subspace.model import IncompleteSubspaceModel, Subspace
 from skmanifold.mixture._subspace.process import SubspaceProcess, _clusters
 from skmanifold.mixture._subspace.proposal_kernels import log_weight, propose_subspace
 from skmanifold.mixture._subspace.split_merge import SplitMerge
+from skmanifold.mixture._subspace.tilt_kernels import spectrum
 from skmanifold.models import IncompatibleError
 from skmanifold.random._discrete_variates import draw_partition
 from skmanifold.random._keys import root_key, subkey
@@ -43,13 +44,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarn
 def proposed_subspaces(m, kernel=log_weight):
     """Metropolis-Hastings with independent proposals."""
     n, noise, shape = OF_ROWS.values()
-    Y, prior, mean = ROWS[m], (P_DIMENSION[m], shape, 1e-12, 3.0, 2.0, True), np.zeros(m)
+    prior = P_DIMENSION[m], shape, 1e-12, 3.0, 2.0, True
+    summary = np.zeros(m), ROWS[m], spectrum(ROWS[m], np.empty((0, m)))
 
     def transition(basis, ratios, key):
         basis, ratios = basis[::-1].copy(), ratios[::-1].copy()  # the order has no meaning
-        new_basis, new_ratios, _ = propose_subspace(Y, n, noise, prior, subkey(key, 0))
-        new = kernel(Y, mean, n, new_basis, new_ratios, noise, prior, True, subkey(key, 1))
-        old = kernel(Y, mean, n, basis, ratios, noise, prior, False, subkey(key, 2))
+        new_basis, new_ratios, _ = propose_subspace(summary, n, noise, prior, subkey(key, 0))
+        new = kernel(summary, n, new_basis, new_ratios, noise, prior, True, subkey(key, 1))
+        old = kernel(summary, n, basis, ratios, noise, prior, False, subkey(key, 2))
         return (new_basis, new_ratios) if -exponential(key, 3) < new - old else (basis, ratios)
 
     return transition
@@ -73,7 +75,7 @@ def test_weights_of_proposals_are_exact(m):
     [
         ("math.lgamma(d + 1.0)", "0.0"),  # orders
         ("- logs[d]", "- 0.0 * logs[d]"),
-        ("level -= log_span(basis, scatters, axes, rest, n, noise, m)", "pass"),
+        ("level -= log_span(basis, *with_axes(*near, np.empty((0, m)), d), n, noise, m)", "pass"),
         ("level += rate * ratios[j] + log_unit_gamma", "level += rate * ratios[j] - 0.5 * log_unit_gamma"),
     ],
 )

@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from samplers._evidence import assert_agrees, assert_disagrees, summarize
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
@@ -12,10 +13,13 @@ import skmanifold
 from skmanifold import SubspaceMixture
 from skmanifold.datasets import make_subspaces
 from skmanifold.mixture._memberships import Position
+from skmanifold.mixture._subspace import tilt_kernels as tilts
 from skmanifold.mixture._subspace.family import Subspaces
 from skmanifold.mixture._subspace.model import SubspaceModel
 from skmanifold.mixture._subspace.sparse_rows import SparseRows
 from skmanifold.utils._threads import Workers
+
+from ._subspace_references import compiled, keys_of
 
 
 @pytest.mark.parametrize("holes", [0.0, 0.1])
@@ -55,6 +59,29 @@ def test_wide_rows_without_scatters_have_the_same_posterior(monkeypatch):
     mixture.fit(data.data)
     np.testing.assert_array_equal(mixture.dimension_posterior_, expected)
     assert adjusted_rand_score(data.labels, mixture.labels_) == 1.0
+
+
+@compiled
+@pytest.mark.parametrize(("d", "noise"), [(1, 0.7), (1, 0.9), (2, 0.7)])
+def test_proposals_from_leading_axes_have_their_density(d, noise):
+    """Of subspaces orthogonal to a basis, nearly uniform ones and others."""
+    axes = np.linalg.qr(np.random.default_rng(3).standard_normal((6, 4)))[0].T
+    basis, near = axes[:1].copy(), (np.array([20.0, 16.0, 3.0]), axes[1:].copy(), 1.0)
+
+    def drawn(key):
+        span = tilts.draw_span(*near, d, 10, noise, 5, key)
+        frame = np.vstack([basis, span])
+        tilts.orthonormalise(frame, 1)
+        return frame[1:].copy()
+
+    def densities(spans, ambient=5):
+        return np.exp([tilts.log_span(span, *near, 10, noise, ambient) for span in spans])
+
+    spans = [drawn(key) for key in keys_of(4000, 30)]
+    uniform = [tilts.complete_frame(basis, 1 + d, key)[1:].copy() for key in keys_of(4000, 31)]
+    assert_agrees(summarize(1.0 / densities(spans)), 1.0)
+    assert_agrees(summarize(densities(uniform)), 1.0)
+    assert_disagrees(summarize(densities(uniform, ambient=9)), 1.0)
 
 
 # Streams
