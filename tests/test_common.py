@@ -58,7 +58,8 @@ SMALL = {
 def small(estimator, name, **params):
     """An estimator with this sampler, and an emission that the sampler can use."""
     of_categories = {"emission": "categorical"} if estimator is DPMixture and name != "slice" else {}
-    return estimator(sampler=name, **SMALL[estimator], **of_categories, **params)
+    of_any_number = {"n_components": None} if estimator is SubspaceMixture and name == "slice" else {}
+    return estimator(sampler=name, **(SMALL[estimator] | of_any_number), **of_categories, **params)
 
 
 WITH_EACH_SAMPLER = [

@@ -12,7 +12,7 @@ from ...base import BaseSampledEstimator, FitStrategy, Run
 from ...models._compatibility import is_compatible
 from ...samplers import BaseSampler, ConwayWalk, FrameGibbs, Slice
 from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
-from ...utils._sklearn import Interval, StrOptions
+from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, RandomStateLike, fit_context
 from .fit_strategy import ProcessFit, SubspacesFit
 from .inference import SubspaceInference
@@ -150,6 +150,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     See Also
     --------
     SubspaceClassifier : A mixture of subspaces for each class.
+    DPMixture : A Dirichlet process mixture of other components, such as Gaussian ones with full covariances.
     sklearn.mixture.GaussianMixture : Components with full covariances.
 
     Notes
@@ -187,7 +188,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     _positive = Interval(Real, 0, None, closed="neither")
     _single_threaded = "blas"
     _parameter_constraints: dict = {  # noqa: RUF012
-        "n_components": [None, Interval(Integral, 1, None, closed="left")],
+        "n_components": [None, NumberOf("with None the number of subspaces is inferred")],
         "dimensions": [None, Interval(Integral, 0, None, closed="left"), "array-like"],
         "max_dimension": [None, Interval(Integral, 0, None, closed="left")],
         "noise": [StrOptions({"shared", "per_cluster"})],
