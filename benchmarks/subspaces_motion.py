@@ -109,9 +109,7 @@ def compare_motions(options, save):
         "motions. Clusters that are matched with no motion count as errors. The inferred number is that of "
         f"`SubspaceMixture(None, max_iter={options.inferred_iter})`.\n"
     )
-    begin_table(
-        ("number", "motions", "clusters, mean (range)", "right in %", "mean error in %", "adjusted Rand", "seconds")
-    )
+    begin_table(("number", "motions", "clusters (range)", "right in %", "mean error in %", "adjusted Rand", "seconds"))
     for name, make in {
         "given": lambda K: mixture(K, seed),
         "inferred": lambda K: mixture(None, seed, options.inferred_iter),
