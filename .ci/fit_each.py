@@ -39,6 +39,7 @@ CASES = {
     "ExponentialFamilyMixture of codes": ({"n_components": 3, "emission": "categorical"}, CODES),
     "VonMisesFisherMixture": ({"n_components": 3}, DIRECTIONS),
     "SubspaceMixture": ({"n_components": 2}, POINTS),
+    "SubspaceMixture of any number": ({"n_components": None}, POINTS),
     "SubspaceClassifier": ({}, POINTS),
     "MixtureClassifier": ({"estimator": skmanifold.ExponentialFamilyMixture(2)}, POINTS),
     "MixtureRegressor": ({"estimator": skmanifold.ExponentialFamilyMixture(2)}, POINTS),

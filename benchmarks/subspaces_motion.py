@@ -2,10 +2,10 @@
 
 Hopkins 155, part A: 80 sequences of tracked points, whose 2F coordinates lie near an affine subspace of at most three
 dimensions for each rigid motion. `SubspaceMixture` is fitted to principal components with the true number of motions
-and the same settings for all sequences. The first persons of Extended Yale B, images of 32 x 32 pixels under light from
-all sides, near nine-dimensional subspaces: after principal components and, with `--wide`, in all 1,024 dimensions.
-`SubspaceMixture` is compared with its initial partition, k-means and Gaussian mixtures. One core; seconds are processor
-times.
+and the same settings for all sequences, and with an inferred number. The first persons of Extended Yale B, images of
+32 x 32 pixels under light from all sides, near nine-dimensional subspaces: after principal components and, with
+`--wide`, in all 1,024 dimensions. `SubspaceMixture` is compared with its initial partition, k-means and Gaussian
+mixtures. One core; seconds are processor times.
 
     python -m benchmarks.subspaces_motion --wide 12 -1 --csv motion.csv
 """
@@ -20,13 +20,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
+from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from benchmarks._corpora import data_folder
 from benchmarks._partitions import agreement
-from benchmarks._results import add_write, begin_table, finish, row, title
+from benchmarks._results import add_write, begin_table, finish, row, show, title
 from skmanifold import SubspaceMixture
 from skmanifold.mixture._subspace.starts import spectral_labels
 from skmanifold.random._keys import root_key
@@ -62,20 +63,23 @@ def load_faces(n_persons):
 
 
 def segment(sequences, make):
-    """Error of each sequence; processor time for all."""
+    """Labels of each sequence; processor time for all."""
     busy = time.process_time()
-    errors = [1 - agreement(make(1 + y.max()).fit_predict(X), y) for X, y in sequences.values()]
-    return np.array(errors), time.process_time() - busy
+    labels = [make(1 + y.max()).fit_predict(X) for X, y in sequences.values()]
+    return labels, time.process_time() - busy
 
 
 def compare_motions(options, save):
     sequences = load_motions()
-    two = np.array([y.max() == 1 for _, y in sequences.values()])
-    ours = {"max_iter": options.max_iter, "n_init": options.n_init, "init": options.init}
+    true = [y for _, y in sequences.values()]
+    two = np.array([y.max() == 1 for y in true])
+    ours = {"n_init": options.n_init, "init": options.init, "max_dimension": options.max_dimension}
+
+    def mixture(K, seed, max_iter=options.max_iter):
+        return make_pipeline(PCA(options.n_pca), SubspaceMixture(K, max_iter=max_iter, random_state=seed, **ours))
+
     methods = {
-        "SubspaceMixture": lambda K, seed: make_pipeline(
-            PCA(options.n_pca), SubspaceMixture(K, random_state=seed, max_dimension=options.max_dimension, **ours)
-        ),
+        "SubspaceMixture": mixture,
         "its spectral initialisation alone": lambda K, seed: make_pipeline(
             PCA(options.n_pca), SpectralStart(K, seed, options.max_dimension)
         ),
@@ -84,17 +88,41 @@ def compare_motions(options, save):
             PCA(5), GaussianMixture(K, n_init=5, random_state=seed)
         ),
     }
-    methods["SubspaceMixture"](2, 0).fit_predict(np.random.default_rng(0).standard_normal((60, 12)))  # compiles
+    for K in (2, None):  # compiles
+        mixture(K, 0).fit_predict(np.random.default_rng(0).standard_normal((60, 12)))
     title("Motions: mean (median) error in %")
     begin_table(("method", "seed", "two motions", "three motions", "all", "seconds of processor time"))
     for name, make in methods.items():
         for seed in options.seeds:
-            errors, busy = segment(sequences, lambda K, make=make, seed=seed: make(K, seed))
+            labels, busy = segment(sequences, lambda K, make=make, seed=seed: make(K, seed))
+            errors = np.array([1 - agreement(found, y) for found, y in zip(labels, true, strict=True)])
             parts = errors[two], errors[~two], errors
             shown = [f"{100 * part.mean():.2f} ({100 * np.median(part):.2f})" for part in parts]
             row((name, seed, *shown, f"{busy:.1f}"))
             for sequence, error in zip(sequences, errors, strict=True):
                 save(name, seed, sequence, error)
+    seed = options.seeds[0]
+    title("Motions: number of clusters given and inferred")
+    show(
+        "Tracked points are clumps within the subspace of their motion, one for each object or part of one. Rows of a "
+        "component are normal within its subspace, so that an inferred number counts clumps and exceeds the number of "
+        "motions. Clusters that are matched with no motion count as errors. The inferred number is that of "
+        f"`SubspaceMixture(None, max_iter={options.inferred_iter})`.\n"
+    )
+    begin_table(("number", "motions", "clusters (range)", "right in %", "mean error in %", "adjusted Rand", "seconds"))
+    for name, make in {
+        "given": lambda K: mixture(K, seed),
+        "inferred": lambda K: mixture(None, seed, options.inferred_iter),
+    }.items():
+        labels, busy = segment(sequences, make)
+        for motions, chosen in (("two", two), ("three", ~two)):
+            of = [(found, y) for found, y, use in zip(labels, true, chosen, strict=True) if use]
+            numbers = np.array([len(np.unique(found)) for found, _ in of])
+            right = np.mean(numbers == [1 + y.max() for _, y in of])
+            error = np.mean([1 - agreement(found, y) for found, y in of])
+            rand = np.mean([adjusted_rand_score(y, found) for found, y in of])
+            shown = f"{numbers.mean():.1f} ({numbers.min()} to {numbers.max()})", f"{100 * right:.0f}"
+            row((name, motions, *shown, f"{100 * error:.1f}", f"{rand:.2f}", f"{busy:.0f} (all)"))
 
 
 def compare_faces(options, save):
@@ -148,6 +176,7 @@ if __name__ == "__main__":
     parser.add_argument("--n-pca", type=int, default=10)
     parser.add_argument("--max-dimension", type=int, default=None)
     parser.add_argument("--max-iter", type=int, default=40)
+    parser.add_argument("--inferred-iter", type=int, default=60, help="passes with an inferred number")
     parser.add_argument("--n-init", type=int, default=1)
     parser.add_argument("--init", default="spectral")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])

@@ -106,15 +106,14 @@ def of_output(name):
     names = samplers("SubspaceMixture" if name == "SubspaceClassifier" else name)  # its mixtures have the sampler
     kinds = getattr(skmanifold, "SubspaceMixture" if name == "SubspaceClassifier" else name)
     drawn = only_with("sampler", names, lambda sampler: kinds._samplers[sampler].draws_parameters) if names else "no"
-    default = inspect.signature(cls).parameters.get("n_components")
-    inferred = "components" if default is None or default.default is None else "no"
-    if name.startswith("Subspace"):
-        inferred = "dimensions" if inspect.signature(kinds).parameters["dimensions"].default is None else "no"
+    inferred = ["components"] if None in kinds._parameter_constraints.get("n_components", [None]) else []
+    if name.startswith("Subspace") and inspect.signature(kinds).parameters["dimensions"].default is None:
+        inferred.append("dimensions")
     return [
         "yes" if hasattr(cls(), "transform") else "no",
         "yes" if hasattr(cls(), "predict_proba") else "no",
         drawn,
-        inferred,
+        ", ".join(inferred) or "no",
     ]
 
 

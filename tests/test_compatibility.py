@@ -241,7 +241,7 @@ def test_table_has_every_registered_sampler():
         DPCategoricalMixture: {Slice, SCIR, SGRLD, SGRHMC},
         DPMixture: {Slice, SCIR, SGRLD, SGRHMC},
         CrossCat: {ViewSlice},
-        SubspaceMixture: set(OF_SUBSPACES),
+        SubspaceMixture: {*OF_SUBSPACES, Slice},
         SphericalAdmixture: set(ON_SPHERES),
         OrthogonalSphericalAdmixture: set(ON_FRAMES),
     }

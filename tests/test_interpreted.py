@@ -111,7 +111,8 @@ def print_figures():
     )
     print("orthogonal", frames.n_components_, *frames.score_samples(directions[:3]).round(4))
     for sampler in SubspaceMixture._samplers:
-        flats = SubspaceMixture(2, sampler=sampler, n_init=3, max_iter=6, random_state=0).fit(directions)
+        number = None if sampler == "slice" else 2
+        flats = SubspaceMixture(number, sampler=sampler, n_init=3, max_iter=6, random_state=0).fit(directions)
         print("subspaces", sampler, *flats.dimensions_, *flats.score_samples(directions).round(6))
     of_emissions = {
         "gaussian": directions[:, :3],

@@ -26,6 +26,7 @@ SHORT = {
     "HDPAdmixture-gibbs",
     "DPCategoricalMixture-slice",
     "SubspaceMixture-gibbs",
+    "SubspaceMixture-slice",
     "ExponentialFamilyAdmixture-esca",
     "CrossCat-view_slice",
     "directions",

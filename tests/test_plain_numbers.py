@@ -33,7 +33,7 @@ ESTIMATORS = [
     ExponentialFamilyMixture(5, **SHORT),
     DPCategoricalMixture(init=5, **SHORT),
     DPMixture("categorical", init=5, batch_size=50, **SHORT),
-    SubspaceMixture(2, n_init=1, **SHORT),
+    *(SubspaceMixture(number, n_init=1, **SHORT) for number in (2, None)),
     SubspaceClassifier(SubspaceMixture(1, **SHORT), random_state=0),
     VonMisesFisherMixture(5, max_iter=5, tol=0.0, random_state=0),
 ]

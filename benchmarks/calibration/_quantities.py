@@ -132,12 +132,12 @@ def mean_topic(draw, X):
 
 def dimensions(draw, X):
     """Sum of the dimensions of the subspaces."""
-    return float(np.sum(draw["dimensions"]))
+    return float(np.nansum(draw["dimensions"]))
 
 
 def mean_centre(draw, X):
     """Sum over columns of the mean centre, weighted by the weights."""
-    return float((draw["weights"] @ draw["means"]).sum())
+    return float((np.nan_to_num(draw["weights"]) @ np.nan_to_num(draw["means"])).sum())
 
 
 def first_projection(draw, X):

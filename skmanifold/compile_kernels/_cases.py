@@ -190,6 +190,8 @@ def _others(name: str) -> Iterator[Case]:
     if name == "SubspaceMixture":
         yield Case(name, {"noise": "per_cluster"}, _DATA[name])
         yield Case(name, {"sampler": "gibbs"}, _points_with_missing_cells)
+        yield Case(name, {"n_components": None}, _DATA[name])
+        yield Case(name, {"n_components": None, "sampler": "slice"}, _points_with_missing_cells)
     if name == "VonMisesFisherMixture":
         yield Case(name, {"assignment": "hard"}, _DATA[name])
         yield Case(name, {"concentration": "shared"}, _DATA[name])

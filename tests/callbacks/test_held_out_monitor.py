@@ -48,6 +48,7 @@ CASES = {
     # EMISSIONS OF DPMixture: POINTS with the default, "gaussian", once Gaussian components have clusters.
     "dp-codes": (DPMixture("categorical", init=5, **SHORT), CODES),
     "subspaces": (SubspaceMixture(2, n_init=1, **SHORT), POINTS),
+    "subspaces of any number": (SubspaceMixture(None, **SHORT), POINTS),
     "family-mixture": (ExponentialFamilyMixture(2, emission="gaussian", sampler="gibbs", **SHORT), POINTS),
 }
 each_estimator = pytest.mark.parametrize("name", CASES)

@@ -50,6 +50,7 @@ QUICK = (
     "OrthogonalSphericalAdmixture-gibbs",
     "unknown-size",
     "SubspaceMixture-gibbs",
+    "SubspaceMixture-slice",
     "classes",
     "table-classifier",
     "table-regressor",

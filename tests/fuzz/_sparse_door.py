@@ -51,7 +51,7 @@ ESTIMATORS = [
     SphericalAdmixture(2, **_SHORT),
     OrthogonalSphericalAdmixture(2, **_SHORT),
     VonMisesFisherMixture(2, max_iter=5, tol=0, n_init=1, random_state=0),
-    SubspaceMixture(2, n_init=1, **_SHORT),
+    *(SubspaceMixture(number, n_init=1, **_SHORT) for number in (2, None)),
     SubspaceClassifier(SubspaceMixture(1, **_SHORT)),
 ]
 # scikit-learn's own, of several lines

@@ -39,9 +39,10 @@ ESTIMATORS = {
     "mixture codes": ExponentialFamilyMixture(2, emission="categorical", **SHORT),
     "directions": VonMisesFisherMixture(2, tol=1e6, random_state=0),
     "subspaces": SubspaceMixture(2, init=LABELS, **SHORT),
+    "any subspaces": SubspaceMixture(None, init=LABELS, **SHORT),
     "classifier": SubspaceClassifier(SubspaceMixture(1, n_init=1, **SHORT), random_state=0),
 }
-DENSE_ONLY = {"dp codes", "dp rows of codes", "mixture codes", "gaussian", "subspaces", "classifier"}
+DENSE_ONLY = {"dp codes", "dp rows of codes", "mixture codes", "gaussian", "subspaces", "any subspaces", "classifier"}
 ALLOW_MISSING = {"bernoulli admixture", "dp codes", "dp rows of codes", "mixture codes"}
 ALLOW_MISSING |= {"negative binomial", "poisson", "bernoulli"}
 

@@ -84,7 +84,7 @@ def test_none(name):
     [
         ("directions", "DPMixture('von_mises_fisher') infers the number of components"),
         ("gaussian", "DPMixture infers the number of components"),
-        ("subspaces", "to choose it, compare held-out scores of several numbers"),
+        ("subspaces", "with None the number of subspaces is inferred"),
         ("spherical", "to choose it, compare held-out scores of several numbers"),
         ("admixture", "to choose it, compare held-out scores of several numbers"),
         ("lda", "HDPAdmixture infers the number of topics"),
@@ -159,7 +159,7 @@ def test_data_frames_of_dask():
                 )
 
 
-@pytest.mark.parametrize("name", ["dp codes", "gaussian", "subspaces", "classifier"])
+@pytest.mark.parametrize("name", ["dp codes", "gaussian", "subspaces", "any subspaces", "classifier"])
 def test_sparse_columns_where_data_are_dense(name):
     message = refusal(name, sparse_columns(data(name)))
     assert message == "X is a data frame of sparse columns, but dense data are needed: pass X.sparse.to_dense()."

@@ -58,7 +58,8 @@ def _cases():
             cases[f"{name}-{sampler}"] = ExponentialFamilyMixture(3, emission=emission, sampler=sampler, **SHORT)
     cases["multinomial-gibbs"] = ExponentialFamilyMixture(3, emission="multinomial", sampler="gibbs", **SHORT)
     for sampler in SubspaceMixture._samplers:
-        cases[f"subspaces-{sampler}"] = SubspaceMixture(3, sampler=sampler, n_init=4, **SHORT)
+        number = None if sampler == "slice" else 3
+        cases[f"subspaces-{sampler}"] = SubspaceMixture(number, sampler=sampler, n_init=4, **SHORT)
     for assignment in ("soft", "hard"):
         settings = {"assignment": assignment, "init": "random", "max_iter": 4, "tol": 0.0, "random_state": 0}
         cases[f"directions-{assignment}"] = VonMisesFisherMixture(3, **settings)

@@ -318,7 +318,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
         counts = np.bincount(of_row)
         self.class_prior_ = self._checked_prior(counts)
         mixture = _default_mixture() if self.mixture is None else self.mixture
-        needed = mixture.n_components
+        needed = mixture.n_components or 1
         if counts.min() < needed:
             few = self.classes_[counts.argmin()]
             raise ValueError(

@@ -13,7 +13,7 @@ from ...base import BaseSampledEstimator, FitStrategy, Minibatch, Run, StreamStr
 from ...models._compatibility import is_compatible
 from ...samplers import BaseSampler, ConwayWalk, FrameGibbs, Slice
 from ...samplers._latent.stick_breaking import LEAST_CONCENTRATED, MOST_CONCENTRATED
-from ...utils._sklearn import Interval, StrOptions
+from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .fit_strategy import ProcessFit, SubspacesFit
 from .inference import SubspaceInference
@@ -160,6 +160,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     See Also
     --------
     SubspaceClassifier : A mixture of subspaces for each class.
+    DPMixture : A Dirichlet process mixture of other components, such as Gaussian ones with full covariances.
     sklearn.mixture.GaussianMixture : Components with full covariances.
 
     Notes
@@ -199,7 +200,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     total_samples = 1  # moments of a stream are relative
     _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "_stored_labels")
     _parameter_constraints: dict = {  # noqa: RUF012
-        "n_components": [None, Interval(Integral, 1, None, closed="left")],
+        "n_components": [None, NumberOf("with None the number of subspaces is inferred")],
         "dimensions": [None, Interval(Integral, 0, None, closed="left"), "array-like"],
         "max_dimension": [None, Interval(Integral, 0, None, closed="left")],
         "noise": [StrOptions({"shared", "per_cluster"})],

@@ -332,7 +332,9 @@ class SubspaceInference(ImputesCells, DrawsFromPrior):
 
     def _draw_prior_labels(self, n_rows: int, n_features: int | None, key: np.uint64) -> PriorLabels:
         if self.n_components is None:
-            return partition_from_prior(self, n_rows, key)
+            drawn = partition_from_prior(self, n_rows, key)
+            weights = drawn.parameters["weights"]  # without that of new components, as in draws
+            return drawn._replace(parameters={**drawn.parameters, "weights": weights / weights.sum()})
         return super()._draw_prior_labels(n_rows, n_features, key)
 
     def _log_density_of_prior(

@@ -43,8 +43,10 @@ class FrameGibbs(BaseSampler):
     removed from it with its ratio integrated out. The model is that of [1]_, whose own moves are those of
     :class:`ConwayWalk`. The D directions are those of the subspace and random ones orthogonal to it: all m if m is at
     most 32, otherwise enough to double d. The subspace and the noise are identified because all ratios are below 1.
-    Once per step the birth or death of a direction is also proposed, from a distribution fitted to the residuals of the
-    rows (an angular central Gaussian, [2]_). In high dimensions random directions would hardly be accepted.
+    Once per step the birth or death of a direction is also proposed: the first principal axis of the residuals of the
+    rows, tilted towards the other axes by t-distributed amounts. The tilts are nearly normal if the axis is clear.
+    Otherwise they have one degree of freedom, and the proposal is an angular central Gaussian distribution ([2]_). In
+    high dimensions random directions would hardly be accepted.
 
     A component without rows follows its prior. Missing cells of rows are drawn after the labels, given the observed
     cells :math:`x_O`: with :math:`x = c + (A s + e) / \sqrt g`, :math:`A = U' \mathrm{diag}(\sqrt{1 / r - 1})` and

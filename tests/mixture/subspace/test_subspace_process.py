@@ -12,7 +12,7 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import gamma
 from sklearn.metrics import adjusted_rand_score
 
-from skmanifold import SubspaceMixture, load
+from skmanifold import SubspaceClassifier, SubspaceMixture, load
 from skmanifold.datasets import make_subspaces
 from skmanifold.emissions._dense_rows import IncompleteRows
 from skmanifold.mixture._memberships import DirichletWeights
@@ -346,3 +346,11 @@ def test_draws_from_the_prior():
 def test_settings_that_do_not_go_together(planted, settings, error, text):
     with pytest.raises(error, match=text):
         SubspaceMixture(**settings).fit(planted.data)
+
+
+def test_classes_may_have_any_number_of_subspaces():
+    data = make_subspaces(90, 3, (1, 1, 2), noise_precision=100.0, random_state=0)
+    y = (data.labels == 2).astype(int)
+    model = SubspaceClassifier(SubspaceMixture(None, max_iter=30), shrinkage=None, random_state=0).fit(data.data, y)
+    assert [mixture.n_components_ for mixture in model.mixtures_] == [2, 1]
+    assert model.score(data.data, y) > 0.9
