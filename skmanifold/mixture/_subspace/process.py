@@ -71,10 +71,8 @@ class SubspaceProcess(DPModel):
 
     def draw_components(self, statistics: Clusters, components: np.ndarray, key: np.uint64) -> Subspaces:
         """Subspaces of the clusters, and subspaces from the prior for labels without rows."""
-        family, known = (
-            self.clusters.complete.family,
-            dict(zip(occupied(statistics), separated(statistics.subspaces), strict=True)),
-        )
+        family = self.clusters.complete.family
+        known = dict(zip(occupied(statistics), separated(statistics.subspaces), strict=True))
         new = [label for label in components if label not in known]
         drawn = family.with_components(len(new)).draw((), key).moved(-family.location)
         if family.shared_noise:
@@ -108,8 +106,8 @@ class SubspaceProcess(DPModel):
     ) -> Clusters:
         """Make split-merge moves of the partition, in place."""
         components = dict(zip(occupied(statistics), separated(statistics.subspaces), strict=True))
-        family, rows = self.clusters.complete.family, statistics.rows
-        moves = SplitMerge(rows, family, labels, components, concentration)
+        rows = statistics.rows
+        moves = SplitMerge(rows, self.clusters.complete.family, labels, components, concentration)
         if len(rows) > 1:
             for i in range(n_moves):
                 moves.move(n_scans, subkey(key, i))

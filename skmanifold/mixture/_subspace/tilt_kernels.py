@@ -14,6 +14,7 @@ MOST_AXES = 512  # with more rows and more features, only leading axes are compu
 N_LEADING = np.int64(32)
 _N_POWERS = 4
 _SCALE = np.int64(2)
+_SINGULAR = -230.0  # log determinant of cosines between subspaces, one of which may be orthogonal to the other
 # Sum of squared tilts, and the largest, up to which all are nearly normal, and their degrees of freedom
 _CLEAR_SUM, _CLEAR, _CLEAR_DOF = 0.2, 0.03, 30.0
 
@@ -228,8 +229,11 @@ def log_span(span, scatters, axes, rest, n, noise, m):
     q, n_rest, others = m - d, m - size, _others(scatters, rest, d)
     within, towards = np.dot(span, axes[:d].T), np.dot(span, axes[d:].T)
     left = span - np.dot(within, axes[:d]) - np.dot(towards, axes[d:])
+    if np.linalg.slogdet(within)[1] < _SINGULAR:
+        for i in range(d):
+            within[i, i] += 1e-12
     tilts, rests = np.linalg.solve(within, towards), np.linalg.solve(within, left)
-    level = -m * math.log(max(abs(np.linalg.det(within)), 1e-300)) + 0.5 * q * d * math.log(math.pi)
+    level = 0.5 * q * d * math.log(math.pi) - m * np.linalg.slogdet(within)[1]
     for i in range(d):
         level += math.lgamma(0.5 * (i + 1)) - math.lgamma(0.5 * (q + i + 1))
         precisions, dof = tilt_precisions(scatters[i], others, n_rest, n, noise, True)

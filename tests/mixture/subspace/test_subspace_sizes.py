@@ -85,6 +85,14 @@ def test_proposals_from_leading_axes_have_their_density(d, noise):
         assert_disagrees(summarize(densities(uniform, ambient=9)), 1.0)
 
 
+def test_subspaces_that_are_orthogonal_to_the_axes_have_a_density():
+    near, axes = (np.array([3.0, 2.0]), np.eye(4)[:2].copy(), 0.0), np.eye(4)
+    close = np.array([[1e-6, 0.0, 1.0, 0.0]])
+    levels = [tilts.log_span(of, *near, 10, 0.1, 4) for of in (axes[[2]].copy(), close)]
+    np.testing.assert_allclose(*levels, atol=1e-6)
+    assert all(np.isfinite(tilts.log_span(axes[of].copy(), *near, 10, 0.1, 4)) for of in ([2, 3], [0, 3], [2]))
+
+
 # Streams
 
 
