@@ -264,7 +264,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            NaN marks a missing cell, which the sampler ``"gibbs"`` draws.
+            NaN marks a missing cell, which the samplers ``"gibbs"`` and ``"slice"`` draw.
         y : Ignored
 
         Returns
@@ -291,7 +291,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags, kind = super().__sklearn_tags__(), self._samplers.get(self.sampler, type(self.sampler))
-        tags.input_tags.allow_nan = is_compatible(kind, IncompleteSubspaceModel)
+        tags.input_tags.allow_nan = issubclass(kind, Slice) or is_compatible(kind, IncompleteSubspaceModel)
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
