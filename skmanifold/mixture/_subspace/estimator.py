@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Literal, Self
@@ -23,6 +24,7 @@ from .stream import SubspaceStream
 _N_MOVES = 5  # each takes about as long as a pass
 
 
+@dataclass(eq=False, repr=False)
 class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     r"""Mixture of affine subspaces of different dimensions, which infers the dimension of each cluster.
 
@@ -199,7 +201,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     _of_some_fits = ("_moments",)
     total_samples = 1  # moments of a stream are relative
     _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "_stored_labels")
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints = {  # noqa: RUF012
         "n_components": [None, NumberOf("with None the number of subspaces is inferred")],
         "dimensions": [None, Interval(Integral, 0, None, closed="left"), "array-like"],
         "max_dimension": [None, Interval(Integral, 0, None, closed="left")],
@@ -214,64 +216,34 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         "init": [StrOptions({"auto", "spectral", "k-flats", "k-means"}), "array-like"],
     }
 
-    def __init__(
-        self,
-        n_components: int | None = 2,
-        *,
-        dimensions: int | ArrayLike | None = None,
-        max_dimension: int | None = None,
-        sampler: str | BaseSampler = "gibbs",
-        noise: Literal["shared", "per_cluster"] = "shared",
-        dimension_prior: float | ArrayLike | None = None,
-        ratio_prior: float = 0.5,
-        noise_prior: ArrayLike | None = None,
-        centre_prior_mean: ArrayLike | None = None,
-        centre_prior_variance: float | None = None,
-        weight_prior: float = 1.0,
-        concentration: float | None = None,
-        concentration_prior: ArrayLike = (1.0, 1.0),
-        init: Literal["auto", "spectral", "k-flats", "k-means"] | ArrayLike = "auto",
-        max_iter: int = 200,
-        burn_in: int | None = None,
-        thin: int = 2,
-        n_init: int = 5,
-        n_chains: int = 1,
-        n_predictive_draws: int = 50,
-        max_draws_bytes: int = 2**28,
-        n_stored_rows: int = 0,
-        learning_decay: float = 0.7,
-        learning_offset: float = 10.0,
-        random_state: RandomStateLike = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.dimensions = dimensions
-        self.max_dimension = max_dimension
-        self.sampler = sampler
-        self.noise = noise
-        self.dimension_prior = dimension_prior
-        self.ratio_prior = ratio_prior
-        self.noise_prior = noise_prior
-        self.centre_prior_mean = centre_prior_mean
-        self.centre_prior_variance = centre_prior_variance
-        self.weight_prior = weight_prior
-        self.concentration = concentration
-        self.concentration_prior = concentration_prior
-        self.init = init
-        self.max_iter = max_iter
-        self.burn_in = burn_in
-        self.thin = thin
-        self.n_init = n_init
-        self.n_chains = n_chains
-        self.n_predictive_draws = n_predictive_draws
-        self.max_draws_bytes = max_draws_bytes
-        self.n_stored_rows = n_stored_rows
-        self.learning_decay = learning_decay
-        self.learning_offset = learning_offset
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_components: int | None = 2
+    _: KW_ONLY
+    dimensions: int | ArrayLike | None = None
+    max_dimension: int | None = None
+    sampler: str | BaseSampler = "gibbs"
+    noise: Literal["shared", "per_cluster"] = "shared"
+    dimension_prior: float | ArrayLike | None = None
+    ratio_prior: float = 0.5
+    noise_prior: ArrayLike | None = None
+    centre_prior_mean: ArrayLike | None = None
+    centre_prior_variance: float | None = None
+    weight_prior: float = 1.0
+    concentration: float | None = None
+    concentration_prior: ArrayLike = (1.0, 1.0)
+    init: Literal["auto", "spectral", "k-flats", "k-means"] | ArrayLike = "auto"
+    max_iter: int = 200
+    burn_in: int | None = None
+    thin: int = 2
+    n_init: int = 5
+    n_chains: int = 1
+    n_predictive_draws: int = 50
+    max_draws_bytes: int = 2**28
+    n_stored_rows: int = 0
+    learning_decay: float = 0.7
+    learning_offset: float = 10.0
+    random_state: RandomStateLike = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: Ignored = None) -> Self:
@@ -279,9 +251,9 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            NaN marks a missing cell, which the sampler ``"gibbs"`` draws, in dense X only. Sparse rows are made dense
-            in blocks, and their zeros are values.
+        tags.input_tags.sparse = True
+        X : array-like of shape (n_samples, n_features)
+            NaN marks a missing cell, which the samplers ``"gibbs"`` and ``"slice"`` draw.
         y : Ignored
 
         Returns
@@ -360,7 +332,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     def __sklearn_tags__(self) -> Any:
         tags, kind = super().__sklearn_tags__(), self._samplers.get(self.sampler, type(self.sampler))
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = is_compatible(kind, IncompleteSubspaceModel)
+        tags.input_tags.allow_nan = issubclass(kind, Slice) or is_compatible(kind, IncompleteSubspaceModel)
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -354,3 +354,10 @@ def test_classes_may_have_any_number_of_subspaces():
     model = SubspaceClassifier(SubspaceMixture(None, max_iter=30), shrinkage=None, random_state=0).fit(data.data, y)
     assert [mixture.n_components_ for mixture in model.mixtures_] == [2, 1]
     assert model.score(data.data, y) > 0.9
+
+
+@pytest.mark.parametrize("sampler", ["gibbs", "slice", Slice(n_split_merge=5)])
+def test_rows_with_missing_cells_by_each_name_of_the_sampler(sampler):
+    X = np.where(np.random.default_rng(0).random((30, 3)) < 0.2, np.nan, np.random.default_rng(1).normal(size=(30, 3)))
+    fits = [SubspaceMixture(None, sampler=of, max_iter=6, random_state=0).fit(X) for of in ("gibbs", sampler)]
+    assert fits[0].score(X) == fits[1].score(X)
