@@ -220,7 +220,7 @@ class DPCategoricalMixture(DPMixture):
     """
 
     _emissions: ClassVar[dict[str, type[BaseEmission]]] = {"multinomial": Multinomial, "categorical": Categorical}
-    hyperparameters: ClassVar[str] = "draw"  # type: ignore[misc]
+    hyperparameters: ClassVar[Literal["draw", "learn"]] = "draw"  # type: ignore[misc]
     _families: ClassVar[dict[str, type]] = {"multinomial": MultinomialFamily, "categorical": MultinomialFamily}
     _parameter_constraints: dict = {  # noqa: RUF012
         **{name: each for name, each in DPMixture._parameter_constraints.items() if name not in _OTHERS},
