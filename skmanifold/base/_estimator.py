@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from inspect import signature
+from inspect import get_annotations, signature
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Self
 
@@ -87,7 +87,8 @@ class BaseFittedEstimator(PlainNumbers, LinksToItsPage, SavesItself, CallbackSup
         if "_parameter_constraints" in vars(cls):
             samplers, emissions = (StrOptions(set(getattr(cls, name, ()))) for name in ("_samplers", "_emissions"))
             of_blocks = {"sampler": [samplers, HasMethods(["init", "step"])], "emission": [emissions, _IS_EMISSION]}
-            shared, names = {**of_blocks, **_SHARED_CONSTRAINTS}, signature(cls).parameters
+            shared = {**of_blocks, **_SHARED_CONSTRAINTS}
+            names = {*signature(cls).parameters, *get_annotations(cls)}  # also of a dataclass
             shared = {name: constraint for name, constraint in shared.items() if name in names}
             cls._parameter_constraints = {**shared, **cls._parameter_constraints}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from ._linear_rows import LinearRows, read_counts, refuse_fractions
 from ._protocols import Arrays, TokenCounts
 
 
+@dataclass(eq=False, repr=False)
 class Bernoulli(WeighableEmission):
     r"""Features that are 0 or 1, independent given the component: latent class models, grade-of-membership models.
 
@@ -68,15 +70,9 @@ class Bernoulli(WeighableEmission):
         "allow_probabilities": ["boolean"],
     }
 
-    def __init__(
-        self,
-        ones_prior: float | ArrayLike = 1.0,
-        zeros_prior: float | ArrayLike = 1.0,
-        allow_probabilities: bool = False,
-    ) -> None:
-        self.ones_prior = ones_prior
-        self.zeros_prior = zeros_prior
-        self.allow_probabilities = allow_probabilities
+    ones_prior: float | ArrayLike = 1.0
+    zeros_prior: float | ArrayLike = 1.0
+    allow_probabilities: bool = False
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> LinearRows:
         """Validate X of zeros, ones and NaN."""

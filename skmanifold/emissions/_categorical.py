@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -162,6 +163,7 @@ def _add_log_marginals(first, stop, column_start, counts, labels, values, out):
                     out[column, i] -= log_rising(values[i] * (end - start), total)
 
 
+@dataclass(eq=False, repr=False)
 class Categorical(WeighableEmission):
     r"""Columns of category codes, independent given the component: latent class models with any number of categories.
 
@@ -228,15 +230,9 @@ class Categorical(WeighableEmission):
         "handle_unknown": [StrOptions({"error", "ignore"})],
     }
 
-    def __init__(
-        self,
-        category_prior: float | ArrayLike | None = 0.5,
-        min_categories: int | ArrayLike | None = None,
-        handle_unknown: Literal["error", "ignore"] = "error",
-    ) -> None:
-        self.category_prior = category_prior
-        self.min_categories = min_categories
-        self.handle_unknown = handle_unknown
+    category_prior: float | ArrayLike | None = 0.5
+    min_categories: int | ArrayLike | None = None
+    handle_unknown: Literal["error", "ignore"] = "error"
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> Table:
         """Validate X of codes."""

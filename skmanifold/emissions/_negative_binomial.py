@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeAlias
@@ -360,6 +361,7 @@ def _log_rising(x: np.ndarray, n: np.ndarray) -> np.ndarray:
 LEAST_DISPERSION, MOST_DISPERSION = 1e-6, 1e6
 
 
+@dataclass(eq=False, repr=False)
 class NegativeBinomial(CountEmission):
     r"""Counts of features whose variance exceeds the mean, independent given the component.
 
@@ -423,15 +425,9 @@ class NegativeBinomial(CountEmission):
         **CountEmission._parameter_constraints,
     }
 
-    def __init__(
-        self,
-        dispersion: float | ArrayLike | None = None,
-        shape_prior: float | ArrayLike | None = None,
-        rate_prior: float | ArrayLike = 0.5,
-    ) -> None:
-        self.dispersion = dispersion
-        self.shape_prior = shape_prior
-        self.rate_prior = rate_prior
+    dispersion: float | ArrayLike | None = None
+    shape_prior: float | ArrayLike | None = None
+    rate_prior: float | ArrayLike = 0.5
 
     def bind_weighted(
         self, rows: LinearRows, n_components: int, row_weights: np.ndarray | None

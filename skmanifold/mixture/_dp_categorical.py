@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -17,12 +18,11 @@ from ..emissions._family import Family
 from ..emissions._multinomial import MultinomialFamily
 from ..emissions._protocols import DirichletFamily, RowEmission, TokenEmission
 from ..models import IncompatibleError
-from ..samplers import BaseSampler
 from ..sparse.counts import Counts, as_counts, counts_to_fit, no_rows, validate_counts
 from ..utils._conditions import MOST_COUNTED
 from ..utils._inputs.tables import is_sparse
 from ..utils._sklearn import Interval, StrOptions
-from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
+from ..utils._typing import ArrayLike, MatrixLike
 from ._dirichlet_process.estimator import DPMixture
 from ._dirichlet_process.model import Start, initial_labels
 
@@ -39,6 +39,7 @@ _CODES_WARNING = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class DPCategoricalMixture(DPMixture):
     r"""Dirichlet-process mixture of counts or categorical tables, which infers the number of components.
 
@@ -220,65 +221,21 @@ class DPCategoricalMixture(DPMixture):
     """
 
     _emissions: ClassVar[dict[str, type[BaseEmission]]] = {"multinomial": Multinomial, "categorical": Categorical}
-    hyperparameters: ClassVar[str] = "draw"  # type: ignore[misc]
+    hyperparameters: ClassVar[Literal["draw", "learn"]] = "draw"  # type: ignore[misc]
     _families: ClassVar[dict[str, type]] = {"multinomial": MultinomialFamily, "categorical": MultinomialFamily}
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints = {  # noqa: RUF012
         **{name: each for name, each in DPMixture._parameter_constraints.items() if name not in _OTHERS},
         "category_prior": [None, Interval(Real, 0, MOST_COUNTED, closed="right")],
         "min_categories": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
         "handle_unknown": [StrOptions({"error", "ignore"})],
     }
 
-    def __init__(
-        self,
-        emission: str | BaseEmission = "multinomial",
-        *,
-        sampler: str | BaseSampler = "slice",
-        weights_sampler: str | BaseSampler | None = None,
-        concentration: float | None = None,
-        concentration_prior: ArrayLike = (1.0, 1.0),
-        category_prior: float | None = 0.5,
-        init: Literal["auto"] | int | ArrayLike = "auto",
-        clusters: Literal["merged", "components"] | int = "components",
-        min_categories: int | ArrayLike | None = None,
-        handle_unknown: Literal["error", "ignore"] = "error",
-        max_iter: int = 200,
-        batch_size: int | Literal["auto"] | None = "auto",
-        burn_in: int | None = None,
-        thin: int = 2,
-        n_chains: int = 1,
-        outliers: bool = False,
-        total_samples: int = 1_000_000,
-        learning_decay: float = 0.7,
-        learning_offset: float = 10.0,
-        max_draws_bytes: int = 2**28,
-        random_state: RandomStateLike = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.emission = emission
-        self.sampler = sampler
-        self.weights_sampler = weights_sampler
-        self.concentration = concentration
-        self.concentration_prior = concentration_prior
-        self.category_prior = category_prior
-        self.init = init
-        self.clusters = clusters
-        self.min_categories = min_categories
-        self.handle_unknown = handle_unknown
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.burn_in = burn_in
-        self.thin = thin
-        self.n_chains = n_chains
-        self.outliers = outliers
-        self.total_samples = total_samples
-        self.learning_decay = learning_decay
-        self.learning_offset = learning_offset
-        self.max_draws_bytes = max_draws_bytes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    emission: str | BaseEmission = "multinomial"
+    _: KW_ONLY
+    clusters: Literal["merged", "components"] | int = "components"
+    category_prior: float | None = _DEFAULT_PRIOR
+    min_categories: int | ArrayLike | None = None
+    handle_unknown: Literal["error", "ignore"] = "error"
 
     # The emission
 

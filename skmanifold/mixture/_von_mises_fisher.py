@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Real
 from operator import itemgetter
@@ -35,7 +36,28 @@ from ._von_mises_fisher_em import DirectionEM, Estimate
 _OF_FIT = "labels_", "converged_", "n_iter_", "lower_bound_", "log_likelihood_trace_"
 
 
-class VonMisesFisherMixture(InformationCriteria, DensityMixin, BaseFittedEstimator):
+class _FittedMixture(InformationCriteria, DensityMixin, BaseFittedEstimator):
+    """Fitted attributes, and what they must agree in."""
+
+    weights_: Annotated[np.ndarray, Array("float64", "n_components", low=0, sums_to_one=0)]
+    mean_directions_: Annotated[np.ndarray, Array("float64", "n_components n_features", unit=1)]
+    concentrations_: Annotated[np.ndarray, Array("float64", "n_components", low=0, high=MOST_COUNTED)]
+    n_batch_iter_: Lacking[int]
+    _family: Saved[VonMisesFisherFamily]
+    _lengths: Annotated[np.ndarray, Array("float64", "n_components", low=0, high=MOST_COUNTED)]
+    _total: Annotated[float, RealNumber(above=0, high=MOST_COUNTED)]
+    labels_: Lacking[Annotated[np.ndarray, index("n_rows", below="n_components")]]
+    converged_: Lacking[bool]
+    n_iter_: Lacking[int]
+    lower_bound_: Lacking[float]
+    log_likelihood_trace_: Lacking[Annotated[np.ndarray, Array("float64", "_")]]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        return "has a family of other features" if self._family.n_features != self.n_features_in_ else None
+
+
+@dataclass(eq=False, repr=False)
+class VonMisesFisherMixture(_FittedMixture):
     r"""Mixture of von Mises-Fisher distributions, for clusters of directions such as documents by their words.
 
     Only the directions of the rows of X are used: :math:`x_i` has unit length in :math:`\mathbb{R}^V`. The similarity
@@ -164,15 +186,7 @@ class VonMisesFisherMixture(InformationCriteria, DensityMixin, BaseFittedEstimat
     (1, 2)
     """
 
-    weights_: Annotated[np.ndarray, Array("float64", "n_components", low=0, sums_to_one=0)]
-    mean_directions_: Annotated[np.ndarray, Array("float64", "n_components n_features", unit=1)]
-    concentrations_: Annotated[np.ndarray, Array("float64", "n_components", low=0, high=MOST_COUNTED)]
-    n_batch_iter_: Lacking[int]
-    _family: Saved[VonMisesFisherFamily]
-    _lengths: Annotated[np.ndarray, Array("float64", "n_components", low=0, high=MOST_COUNTED)]
-    _total: Annotated[float, RealNumber(above=0, high=MOST_COUNTED)]
-
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints = {  # noqa: RUF012
         "n_components": [NumberOf("DPMixture('von_mises_fisher') infers the number of components")],
         "assignment": [StrOptions({"soft", "hard"})],
         "concentration": [None, StrOptions({"per_component", "shared"}), Interval(Real, 0, None, closed="neither")],
@@ -180,45 +194,20 @@ class VonMisesFisherMixture(InformationCriteria, DensityMixin, BaseFittedEstimat
         "tol": [Interval(Real, 0, None, closed="left")],
     }
 
-    labels_: Lacking[Annotated[np.ndarray, index("n_rows", below="n_components")]]
-    converged_: Lacking[bool]
-    n_iter_: Lacking[int]
-    lower_bound_: Lacking[float]
-    log_likelihood_trace_: Lacking[Annotated[np.ndarray, Array("float64", "_")]]
-
-    def _disagreement(self, sizes: Sizes) -> str | None:
-        return "has a family of other features" if self._family.n_features != self.n_features_in_ else None
-
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        assignment: Literal["soft", "hard"] = "soft",
-        concentration: float | Literal["per_component", "shared"] | None = "per_component",
-        init: Literal["k-means++", "random"] | ArrayLike = "k-means++",
-        n_init: int = 1,
-        max_iter: int = 100,
-        total_samples: int = 1_000_000,
-        learning_decay: float = 0.7,
-        learning_offset: float = 10.0,
-        tol: float = 1e-6,
-        random_state: RandomStateLike = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.assignment = assignment
-        self.concentration = concentration
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.total_samples = total_samples
-        self.learning_decay = learning_decay
-        self.learning_offset = learning_offset
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_components: int = 1
+    _: KW_ONLY
+    assignment: Literal["soft", "hard"] = "soft"
+    concentration: float | Literal["per_component", "shared"] | None = "per_component"
+    init: Literal["k-means++", "random"] | ArrayLike = "k-means++"
+    n_init: int = 1
+    max_iter: int = 100
+    total_samples: int = 1_000_000
+    learning_decay: float = 0.7
+    learning_offset: float = 10.0
+    tol: float = 1e-6
+    random_state: RandomStateLike = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: Ignored = None, sample_weight: ArrayLike | None = None) -> Self:

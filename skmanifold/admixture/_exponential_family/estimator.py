@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Real
 from operator import attrgetter
@@ -34,6 +35,7 @@ from .model import tokens_of
 _MAX_COMPONENTS = 65_535  # a component is stored in 16 bits
 
 
+@dataclass(eq=False, repr=False)
 class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator):
     r"""Admixture of an exponential family: each token of a row has its own component.
 
@@ -196,55 +198,33 @@ class ExponentialFamilyAdmixture(FamilyAdmixtureInference, BaseSampledEstimator)
     _read_by: ClassVar[dict] = {"n_predictive_draws": attrgetter("draws_parameters"), "n_stored_rows": draws_documents}
     _single_threaded = "blas"
     _of_some_fits = ("intensity_rate_", "_row_lengths", "_length_levels")
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints = {  # noqa: RUF012
         "n_components": [NumberOf("to choose it, compare held-out scores of several numbers", _MAX_COMPONENTS)],
         "word_vectors": [None, "array-like"],
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "intensity_rate": [None, Interval(Real, 0, None, closed="neither")],
     }
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        emission: str | BaseEmission = "multinomial",
-        sampler: str | BaseSampler = "esca",
-        word_vectors: ArrayLike | None = None,
-        doc_topic_prior: float | ArrayLike | None = None,
-        intensity_rate: float | None = None,
-        max_iter: int = 200,
-        burn_in: int | None = None,
-        thin: int = 2,
-        n_chains: int = 1,
-        n_predictive_draws: int = 10,
-        total_samples: int = 1_000_000,
-        learning_decay: float = 0.7,
-        learning_offset: float = 10.0,
-        max_draws_bytes: int = 2**28,
-        n_stored_rows: int = 0,
-        random_state: RandomStateLike = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.emission = emission
-        self.sampler = sampler
-        self.word_vectors = word_vectors
-        self.doc_topic_prior = doc_topic_prior
-        self.intensity_rate = intensity_rate
-        self.max_iter = max_iter
-        self.burn_in = burn_in
-        self.thin = thin
-        self.n_chains = n_chains
-        self.n_predictive_draws = n_predictive_draws
-        self.total_samples = total_samples
-        self.learning_decay = learning_decay
-        self.learning_offset = learning_offset
-        self.max_draws_bytes = max_draws_bytes
-        self.n_stored_rows = n_stored_rows
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_components: int = 10
+    _: KW_ONLY
+    emission: str | BaseEmission = "multinomial"
+    sampler: str | BaseSampler = "esca"
+    word_vectors: ArrayLike | None = None
+    doc_topic_prior: float | ArrayLike | None = None
+    intensity_rate: float | None = None
+    max_iter: int = 200
+    burn_in: int | None = None
+    thin: int = 2
+    n_chains: int = 1
+    n_predictive_draws: int = 10
+    total_samples: int = 1_000_000
+    learning_decay: float = 0.7
+    learning_offset: float = 10.0
+    max_draws_bytes: int = 2**28
+    n_stored_rows: int = 0
+    random_state: RandomStateLike = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike | Corpus | Sequence[Corpus] | RowFiles | DaskLike, y: Ignored = None) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Self
 
@@ -49,7 +50,39 @@ _DRAWN = draws_of(
 )
 
 
-class HDPAdmixture(DrawsTokensFromPrior, TopicInference, VaryingUncertainty, BaseSampledEstimator):
+class _FittedTopics(DrawsTokensFromPrior, TopicInference, VaryingUncertainty, BaseSampledEstimator):
+    """Fitted attributes, and what they must agree in."""
+
+    n_components_: Annotated[int, Integer(1, size="n_components")]
+    topic_weights_: Annotated[np.ndarray, Array("float64", "n_components", above=0, high=1)]
+    topic_ids_: Annotated[np.ndarray, Array("int64", "n_components", low=0)]
+    topic_word_prior_: Annotated[float | np.ndarray, topic_word_prior]
+    concentration_: Annotated[float, RealNumber(above=0)]
+    topic_concentration_: Annotated[float, RealNumber(above=0)]
+    _posterior: Annotated[dict[str, np.ndarray], _DRAWN]
+    _topic_counts: Saved[TopicCounts]
+    _estimate: Saved[TopicWord]
+    best_chain_: Annotated[int, Integer(below="n_chains")]
+    _n_counted_rows: Annotated[int, Integer(low=1)]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        posterior = self._posterior
+        in_use = ~np.isnan(posterior["topic_ids"])
+        if (in_use[..., 1:] & ~in_use[..., :-1]).any() or (in_use.sum(axis=-1) != posterior["n_components"]).any():
+            return "has draws of topics with gaps"
+        if (in_use != ~np.isnan(posterior["topic_weights"])).any():
+            return "has draws of topics without weights"
+        if "components" in posterior:
+            drawn = ~np.isnan(posterior["components"])
+            n_drawn = drawn.all(axis=-1).sum(axis=-1)
+            complete = posterior["n_components"][:, self._component_draws]
+            if drawn.any(axis=-1).sum() != n_drawn.sum() or (n_drawn != complete).any():
+                return "has draws of topics with gaps"
+        return super()._disagreement(sizes)
+
+
+@dataclass(eq=False, repr=False)
+class HDPAdmixture(_FittedTopics):
     r"""Topics of words whose number is inferred: the hierarchical Dirichlet process.
 
     Latent Dirichlet allocation with infinitely many topics, of which finitely many have tokens. The topics have weights
@@ -199,7 +232,7 @@ class HDPAdmixture(DrawsTokensFromPrior, TopicInference, VaryingUncertainty, Bas
     _samplers = {Gibbs.short_name: Gibbs}  # noqa: RUF012
     _runs_in_shards = True
     _unit = "token"
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints = {  # noqa: RUF012
         "concentration": _CONCENTRATION,
         "topic_concentration": _CONCENTRATION,
         "topic_word_prior": [Interval(Real, 0, None, closed="neither"), "array-like"],
@@ -209,73 +242,25 @@ class HDPAdmixture(DrawsTokensFromPrior, TopicInference, VaryingUncertainty, Bas
         "max_components": [Interval(Integral, 1, _MOST_TOPICS, closed="both")],
     }
 
-    n_components_: Annotated[int, Integer(1, size="n_components")]
-    topic_weights_: Annotated[np.ndarray, Array("float64", "n_components", above=0, high=1)]
-    topic_ids_: Annotated[np.ndarray, Array("int64", "n_components", low=0)]
-    topic_word_prior_: Annotated[float | np.ndarray, topic_word_prior]
-    concentration_: Annotated[float, RealNumber(above=0)]
-    topic_concentration_: Annotated[float, RealNumber(above=0)]
-    _posterior: Annotated[dict[str, np.ndarray], _DRAWN]
-    _topic_counts: Saved[TopicCounts]
-    _estimate: Saved[TopicWord]
-    best_chain_: Annotated[int, Integer(below="n_chains")]
-    _n_counted_rows: Annotated[int, Integer(low=1)]
-
-    def _disagreement(self, sizes: Sizes) -> str | None:
-        posterior = self._posterior
-        in_use = ~np.isnan(posterior["topic_ids"])
-        if (in_use[..., 1:] & ~in_use[..., :-1]).any() or (in_use.sum(axis=-1) != posterior["n_components"]).any():
-            return "has draws of topics with gaps"
-        if (in_use != ~np.isnan(posterior["topic_weights"])).any():
-            return "has draws of topics without weights"
-        if "components" in posterior:
-            drawn = ~np.isnan(posterior["components"])
-            n_drawn = drawn.all(axis=-1).sum(axis=-1)
-            complete = posterior["n_components"][:, self._component_draws]
-            if drawn.any(axis=-1).sum() != n_drawn.sum() or (n_drawn != complete).any():
-                return "has draws of topics with gaps"
-        return super()._disagreement(sizes)
-
-    def __init__(
-        self,
-        *,
-        concentration: float | None = None,
-        topic_concentration: float | None = None,
-        topic_word_prior: float | ArrayLike = 0.1,
-        concentration_prior: ArrayLike = (1.0, 1.0),
-        topic_concentration_prior: ArrayLike = (1.0, 0.1),
-        sampler: str | BaseSampler = "gibbs",
-        init: Literal["auto"] | int | Any = "auto",
-        n_split_merge: int = 12,
-        max_components: int = 1000,
-        max_iter: int = 400,
-        burn_in: int | None = None,
-        thin: int = 2,
-        n_chains: int = 1,
-        max_draws_bytes: int = 2**28,
-        n_stored_rows: int = 0,
-        random_state: RandomStateLike = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.concentration = concentration
-        self.topic_concentration = topic_concentration
-        self.topic_word_prior = topic_word_prior
-        self.concentration_prior = concentration_prior
-        self.topic_concentration_prior = topic_concentration_prior
-        self.sampler = sampler
-        self.init = init
-        self.n_split_merge = n_split_merge
-        self.max_components = max_components
-        self.max_iter = max_iter
-        self.burn_in = burn_in
-        self.thin = thin
-        self.n_chains = n_chains
-        self.max_draws_bytes = max_draws_bytes
-        self.n_stored_rows = n_stored_rows
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    _: KW_ONLY
+    concentration: float | None = None
+    topic_concentration: float | None = None
+    topic_word_prior: float | ArrayLike = 0.1
+    concentration_prior: ArrayLike = (1.0, 1.0)
+    topic_concentration_prior: ArrayLike = (1.0, 0.1)
+    sampler: str | BaseSampler = "gibbs"
+    init: Literal["auto"] | int | Any = "auto"
+    n_split_merge: int = 12
+    max_components: int = 1000
+    max_iter: int = 400
+    burn_in: int | None = None
+    thin: int = 2
+    n_chains: int = 1
+    max_draws_bytes: int = 2**28
+    n_stored_rows: int = 0
+    random_state: RandomStateLike = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: AnyDocuments, y: Ignored = None) -> Self:

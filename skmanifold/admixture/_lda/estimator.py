@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from operator import attrgetter
 from typing import ClassVar, Literal, Self, TypeAlias
@@ -49,6 +50,7 @@ AnyDocuments: TypeAlias = Stored | RowFiles | DaskLike
 SeedWords: TypeAlias = Mapping[str, Sequence[str | int]] | Sequence[Sequence[str | int]] | None
 
 
+@dataclass(eq=False, repr=False)
 class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUncertainty, BaseSampledEstimator):
     r"""Latent Dirichlet allocation with a choice of samplers.
 
@@ -296,7 +298,7 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         "n_predictive_draws": attrgetter("draws_parameters"),
         "n_stored_rows": draws_documents,
     }
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints = {  # noqa: RUF012
         "n_components": [NumberOf("HDPAdmixture infers the number of topics", _MAX_COMPONENTS)],
         "doc_topic_prior": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="neither"), "array-like"],
         "topic_word_prior": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="neither"), "array-like"],
@@ -307,54 +309,29 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         "tol": [None, Interval(Real, 0, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        sampler: str | BaseSampler = "esca",
-        doc_topic_prior: float | ArrayLike | Literal["auto"] | None = None,
-        topic_word_prior: float | ArrayLike | Literal["auto"] | None = None,
-        seed_words: SeedWords = None,
-        batch_size: int | None = 50,
-        n_local_sweeps: int = 20,
-        n_local_burn_in: int = 10,
-        max_iter: int | None = None,
-        burn_in: int | None = None,
-        tol: float | None = None,
-        thin: int = 2,
-        n_chains: int = 1,
-        n_predictive_draws: int = 10,
-        total_samples: int = 1_000_000,
-        learning_decay: float = 0.7,
-        learning_offset: float = 10.0,
-        max_draws_bytes: int = 2**28,
-        n_stored_rows: int = 0,
-        random_state: RandomStateLike = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.sampler = sampler
-        self.doc_topic_prior = doc_topic_prior
-        self.topic_word_prior = topic_word_prior
-        self.seed_words = seed_words
-        self.batch_size = batch_size
-        self.n_local_sweeps = n_local_sweeps
-        self.n_local_burn_in = n_local_burn_in
-        self.max_iter = max_iter
-        self.burn_in = burn_in
-        self.tol = tol
-        self.thin = thin
-        self.n_chains = n_chains
-        self.n_predictive_draws = n_predictive_draws
-        self.total_samples = total_samples
-        self.learning_decay = learning_decay
-        self.learning_offset = learning_offset
-        self.max_draws_bytes = max_draws_bytes
-        self.n_stored_rows = n_stored_rows
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_components: int = 10
+    _: KW_ONLY
+    sampler: str | BaseSampler = "esca"
+    doc_topic_prior: float | ArrayLike | Literal["auto"] | None = None
+    topic_word_prior: float | ArrayLike | Literal["auto"] | None = None
+    seed_words: SeedWords = None
+    batch_size: int | None = 50
+    n_local_sweeps: int = 20
+    n_local_burn_in: int = 10
+    max_iter: int | None = None
+    burn_in: int | None = None
+    tol: float | None = None
+    thin: int = 2
+    n_chains: int = 1
+    n_predictive_draws: int = 10
+    total_samples: int = 1_000_000
+    learning_decay: float = 0.7
+    learning_offset: float = 10.0
+    max_draws_bytes: int = 2**28
+    n_stored_rows: int = 0
+    random_state: RandomStateLike = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     # Fitting
 

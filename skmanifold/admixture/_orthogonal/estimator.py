@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -32,7 +33,28 @@ _DRAWN = draws_of(
 )
 
 
-class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSampledEstimator):
+class _FittedTopics(SphericalInference, FrameUncertainty, BaseSampledEstimator):
+    """Fitted attributes, and what they must agree in."""
+
+    n_components_: Annotated[int, Integer(1, size="n_components")]
+    n_components_posterior_: Annotated[np.ndarray, Array("float64", "_", low=0, sums_to_one=0)]
+    _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        components = vars(self).get("_posterior", {}).get("components")
+        if components is not None and components.size:
+            lengths = np.square(components).sum(axis=-1)  # NaN where a draw has fewer topics
+            has_nan = np.isnan(components)
+            rows = ~has_nan.any(axis=-1)
+            if not np.allclose(lengths[rows], 1.0, rtol=0.0, atol=1e-3) or not rows[..., 0].all():
+                return "has draws of topics that are not of length one"
+            if (rows[..., 1:] & ~rows[..., :-1]).any() or (has_nan.all(axis=-1) == rows).any():
+                return "has draws of topics with gaps"
+        return super()._disagreement(sizes)
+
+
+@dataclass(eq=False, repr=False)
+class OrthogonalSphericalAdmixture(_FittedTopics):
     r"""Spherical admixture model with orthonormal topics, whose number is given or inferred.
 
     A document is a unit vector :math:`v_d` that scatters about the direction of a mixture of topics. The topics are the
@@ -198,7 +220,7 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
     }
     _read_by: ClassVar[dict] = {"batch_size": lambda sampler: not samples_frames(sampler)}
     _single_threaded = "blas"
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints = {  # noqa: RUF012
         "n_components": [None, NumberOf("with None the number of topics is inferred")],
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither")],
         "document_concentration": [
@@ -212,66 +234,27 @@ class OrthogonalSphericalAdmixture(SphericalInference, FrameUncertainty, BaseSam
         "n_size_moves": [Interval(Integral, 0, None, closed="left")],
     }
 
-    n_components_: Annotated[int, Integer(1, size="n_components")]
-    n_components_posterior_: Annotated[np.ndarray, Array("float64", "_", low=0, sums_to_one=0)]
-    _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
-
-    def _disagreement(self, sizes: Sizes) -> str | None:
-        components = vars(self).get("_posterior", {}).get("components")
-        if components is not None and components.size:
-            lengths = np.square(components).sum(axis=-1)  # NaN where a draw has fewer topics
-            has_nan = np.isnan(components)
-            rows = ~has_nan.any(axis=-1)
-            if not np.allclose(lengths[rows], 1.0, rtol=0.0, atol=1e-3) or not rows[..., 0].all():
-                return "has draws of topics that are not of length one"
-            if (rows[..., 1:] & ~rows[..., :-1]).any() or (has_nan.all(axis=-1) == rows).any():
-                return "has draws of topics with gaps"
-        return super()._disagreement(sizes)
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        sampler: str | BaseSampler = "gibbs",
-        doc_topic_prior: float | None = None,
-        document_concentration: float | ArrayLike | Literal["auto", "per_topic"] = "auto",
-        n_components_penalty: float = 1.0,
-        max_components: int | None = None,
-        batch_size: int | None = 50,
-        n_doc_samples: int = 5,
-        max_iter: int = 200,
-        burn_in: int | None = None,
-        thin: int = 2,
-        n_chains: int = 1,
-        n_predictive_draws: int = 20,
-        n_importance_draws: int = 50,
-        n_size_moves: int = 5,
-        max_draws_bytes: int = 2**28,
-        n_stored_rows: int = 0,
-        random_state: RandomStateLike = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.sampler = sampler
-        self.doc_topic_prior = doc_topic_prior
-        self.document_concentration = document_concentration
-        self.n_components_penalty = n_components_penalty
-        self.max_components = max_components
-        self.batch_size = batch_size
-        self.n_doc_samples = n_doc_samples
-        self.max_iter = max_iter
-        self.burn_in = burn_in
-        self.thin = thin
-        self.n_chains = n_chains
-        self.n_predictive_draws = n_predictive_draws
-        self.n_importance_draws = n_importance_draws
-        self.n_size_moves = n_size_moves
-        self.max_draws_bytes = max_draws_bytes
-        self.n_stored_rows = n_stored_rows
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    sampler: str | BaseSampler = "gibbs"
+    doc_topic_prior: float | None = None
+    document_concentration: float | ArrayLike | Literal["auto", "per_topic"] = "auto"
+    n_components_penalty: float = 1.0
+    max_components: int | None = None
+    batch_size: int | None = 50
+    n_doc_samples: int = 5
+    max_iter: int = 200
+    burn_in: int | None = None
+    thin: int = 2
+    n_chains: int = 1
+    n_predictive_draws: int = 20
+    n_importance_draws: int = 50
+    n_size_moves: int = 5
+    max_draws_bytes: int = 2**28
+    n_stored_rows: int = 0
+    random_state: RandomStateLike = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: Ignored = None) -> Self:

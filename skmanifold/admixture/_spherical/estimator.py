@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from operator import attrgetter
 from typing import Annotated, ClassVar, Literal, Self
@@ -38,7 +39,29 @@ _DRAWN = draws_of(
 )
 
 
-class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstimator):
+class _FittedTopics(SphericalInference, TopicUncertainty, BaseSampledEstimator):
+    """Fitted attributes, and what they must agree in."""
+
+    topic_concentration_: Annotated[float, RealNumber(low=0, high=MOST_CONCENTRATED)]
+    mean_concentration_: Annotated[float, RealNumber(low=0, high=MOST_CONCENTRATED)]
+    mean_direction_: Annotated[np.ndarray, Array("float64", "n_features", unit=0)]
+    topic_scale_: Lacking[Annotated[np.ndarray, Array("float64", "n_components", above=0)]]
+    _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
+    _stream: Saved[FactorStream | SphericalStream | None]
+    _setup: Saved[Setup]  # without rows
+    n_batch_iter_: Saved[int]
+
+    def _disagreement(self, sizes: Sizes) -> str | None:
+        stream, variational = self._stream, is_variational(self.sampler_)
+        if variational != isinstance(stream, FactorStream) and (variational or stream is not None):
+            return "has a stream of another sampler"
+        if isinstance(stream, SphericalStream) and stream.kind is not type(self.sampler_):
+            return "has a stream of another sampler"
+        return super()._disagreement(sizes)
+
+
+@dataclass(eq=False, repr=False)
+class SphericalAdmixture(_FittedTopics):
     r"""Spherical admixture model: topics with positive and negative word weights, for directional data such as tf-idf.
 
     A document is a unit vector :math:`v_d` that scatters about the direction of a mixture of topics :math:`\beta_k`.
@@ -213,7 +236,7 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         "batch_size": lambda sampler: sampler.batching != "full",
         **dict.fromkeys(("n_doc_samples", "n_predictive_draws", "n_stored_rows"), attrgetter("draws_parameters")),
     }
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints = {  # noqa: RUF012
         "n_components": [NumberOf("to choose it, compare held-out scores of several numbers")],
         "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "document_concentration": [*_concentration, StrOptions({"per_topic"}), "array-like"],
@@ -224,75 +247,31 @@ class SphericalAdmixture(SphericalInference, TopicUncertainty, BaseSampledEstima
         "n_importance_draws": [Interval(Integral, 2, None, closed="left")],
     }
 
-    topic_concentration_: Annotated[float, RealNumber(low=0, high=MOST_CONCENTRATED)]
-    mean_concentration_: Annotated[float, RealNumber(low=0, high=MOST_CONCENTRATED)]
-    mean_direction_: Annotated[np.ndarray, Array("float64", "n_features", unit=0)]
-    topic_scale_: Lacking[Annotated[np.ndarray, Array("float64", "n_components", above=0)]]
-    _posterior: Lacking[Annotated[dict[str, np.ndarray], _DRAWN]]
-    _stream: Saved[FactorStream | SphericalStream | None]
-    _setup: Saved[Setup]  # without rows
-    n_batch_iter_: Saved[int]
-
-    def _disagreement(self, sizes: Sizes) -> str | None:
-        stream, variational = self._stream, is_variational(self.sampler_)
-        if variational != isinstance(stream, FactorStream) and (variational or stream is not None):
-            return "has a stream of another sampler"
-        if isinstance(stream, SphericalStream) and stream.kind is not type(self.sampler_):
-            return "has a stream of another sampler"
-        return super()._disagreement(sizes)
-
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        sampler: str | BaseSampler = "gsgnht",
-        doc_topic_prior: float | ArrayLike | None = None,
-        document_concentration: float | ArrayLike | Literal["auto", "per_topic"] = "auto",
-        topic_concentration: float | Literal["auto"] = "auto",
-        mean_concentration: float | Literal["auto"] = "auto",
-        mean_direction: ArrayLike | None = None,
-        topic_scale: float | ArrayLike | Literal["auto"] = "auto",
-        batch_size: int | None = 50,
-        n_doc_samples: int = 5,
-        max_iter: int = 200,
-        burn_in: int | None = None,
-        thin: int = 2,
-        n_chains: int = 1,
-        n_predictive_draws: int = 20,
-        n_importance_draws: int = 50,
-        total_samples: int = 1_000_000,
-        learning_decay: float = 0.7,
-        learning_offset: float = 10.0,
-        max_draws_bytes: int = 2**28,
-        n_stored_rows: int = 0,
-        random_state: RandomStateLike = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.sampler = sampler
-        self.doc_topic_prior = doc_topic_prior
-        self.document_concentration = document_concentration
-        self.topic_concentration = topic_concentration
-        self.mean_concentration = mean_concentration
-        self.mean_direction = mean_direction
-        self.topic_scale = topic_scale
-        self.batch_size = batch_size
-        self.n_doc_samples = n_doc_samples
-        self.max_iter = max_iter
-        self.burn_in = burn_in
-        self.thin = thin
-        self.n_chains = n_chains
-        self.n_predictive_draws = n_predictive_draws
-        self.n_importance_draws = n_importance_draws
-        self.total_samples = total_samples
-        self.learning_decay = learning_decay
-        self.learning_offset = learning_offset
-        self.max_draws_bytes = max_draws_bytes
-        self.n_stored_rows = n_stored_rows
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_components: int = 10
+    _: KW_ONLY
+    sampler: str | BaseSampler = "gsgnht"
+    doc_topic_prior: float | ArrayLike | None = None
+    document_concentration: float | ArrayLike | Literal["auto", "per_topic"] = "auto"
+    topic_concentration: float | Literal["auto"] = "auto"
+    mean_concentration: float | Literal["auto"] = "auto"
+    mean_direction: ArrayLike | None = None
+    topic_scale: float | ArrayLike | Literal["auto"] = "auto"
+    batch_size: int | None = 50
+    n_doc_samples: int = 5
+    max_iter: int = 200
+    burn_in: int | None = None
+    thin: int = 2
+    n_chains: int = 1
+    n_predictive_draws: int = 20
+    n_importance_draws: int = 50
+    total_samples: int = 1_000_000
+    learning_decay: float = 0.7
+    learning_offset: float = 10.0
+    max_draws_bytes: int = 2**28
+    n_stored_rows: int = 0
+    random_state: RandomStateLike = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     # Fitting
 

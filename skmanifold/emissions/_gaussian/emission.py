@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar, Literal
 
@@ -69,6 +70,7 @@ _FAMILIES: dict[str, type[GaussianFamily]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class Gaussian(WeighableEmission):
     r"""Real features, jointly normal given the component: Gaussian mixtures and Gaussian topics.
 
@@ -292,25 +294,14 @@ class Gaussian(WeighableEmission):
         "transform": [None, StrOptions({"auto"}), "array-like"],
     }
 
-    def __init__(
-        self,
-        covariance_type: Literal["full", "tied", "diag", "spherical", "proportional"] = "full",
-        mean_prior: ArrayLike | None = None,
-        mean_precision_prior: float | ArrayLike | None = None,
-        covariance_prior: float | ArrayLike | None = None,
-        degrees_of_freedom_prior: float | ArrayLike | None = None,
-        resolution: Literal["auto"] | float | ArrayLike | None = None,
-        covariance_scale: float | ArrayLike | None = None,
-        transform: Literal["auto"] | ArrayLike | None = None,
-    ) -> None:
-        self.covariance_type = covariance_type
-        self.mean_prior = mean_prior
-        self.mean_precision_prior = mean_precision_prior
-        self.covariance_prior = covariance_prior
-        self.degrees_of_freedom_prior = degrees_of_freedom_prior
-        self.resolution = resolution
-        self.covariance_scale = covariance_scale
-        self.transform = transform
+    covariance_type: Literal["full", "tied", "diag", "spherical", "proportional"] = "full"
+    mean_prior: ArrayLike | None = None
+    mean_precision_prior: float | ArrayLike | None = None
+    covariance_prior: float | ArrayLike | None = None
+    degrees_of_freedom_prior: float | ArrayLike | None = None
+    resolution: Literal["auto"] | float | ArrayLike | None = None
+    covariance_scale: float | ArrayLike | None = None
+    transform: Literal["auto"] | ArrayLike | None = None
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> DenseRows:
         """Validate X of finite numbers and NaN."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar, Literal
 
@@ -21,6 +22,7 @@ from .rows import DirectedRows, SphericalKMeans, read_rows
 _LEAST_COSINE = 1e-6
 
 
+@dataclass(eq=False, repr=False)
 class VonMisesFisher(WeighableEmission):
     r"""Directions of rows, such as embeddings: von Mises-Fisher distributions on the unit sphere.
 
@@ -97,15 +99,9 @@ class VonMisesFisher(WeighableEmission):
         "prior_rows": [Interval(Real, 0, MOST_COUNTED, closed="right")],
     }
 
-    def __init__(
-        self,
-        concentration: float | Literal["shared", "per_component"] = "shared",
-        cosine_prior: float | None = None,
-        prior_rows: float = 1.0,
-    ) -> None:
-        self.concentration = concentration
-        self.cosine_prior = cosine_prior
-        self.prior_rows = prior_rows
+    concentration: float | Literal["shared", "per_component"] = "shared"
+    cosine_prior: float | None = None
+    prior_rows: float = 1.0
 
     def read(self, estimator: BaseEstimator, X: MatrixLike, *, reset: bool) -> DirectedRows:
         """Validate X of finite numbers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, Self
 
@@ -27,6 +28,7 @@ from .starts import find_clusters, labels_of_all, searched_rows, spread_start
 from .stochastic_slice import StochasticSlice
 
 
+@dataclass(eq=False, repr=False)
 class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     r"""Dirichlet process mixture, which infers the number of clusters; for numbers, counts, events or categories.
 
@@ -257,7 +259,7 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
     _of_some_fits = ("n_categories_", "_layout")
     _of_rows = "component_labels_", "_typical_rows", "_draws", "_states", "_merges"
     _of_no_stream = (*BaseSampledEstimator._of_no_stream, *_of_rows)
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints = {  # noqa: RUF012
         "weights_sampler": [None, StrOptions(set(_samplers) - {"slice"}), HasMethods(["init", "step"])],
         "concentration": [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, closed="both")],
         "init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), "array-like"],
@@ -267,52 +269,28 @@ class DPMixture(PartitionInference, DensityMixin, BaseSampledEstimator):
         "batch_size": [None, StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        emission: str | BaseEmission = "gaussian",
-        *,
-        sampler: str | BaseSampler = "slice",
-        weights_sampler: str | BaseSampler | None = None,
-        concentration: float | None = None,
-        concentration_prior: ArrayLike = (1.0, 1.0),
-        init: Literal["auto"] | int | ArrayLike = "auto",
-        clusters: Literal["merged", "components"] | int = "merged",
-        max_iter: int = 200,
-        batch_size: int | Literal["auto"] | None = "auto",
-        burn_in: int | None = None,
-        thin: int = 2,
-        n_chains: int = 1,
-        hyperparameters: Literal["draw", "learn"] = "draw",
-        outliers: bool = False,
-        total_samples: int = 1_000_000,
-        learning_decay: float = 0.7,
-        learning_offset: float = 10.0,
-        max_draws_bytes: int = 2**28,
-        random_state: RandomStateLike = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.emission = emission
-        self.sampler = sampler
-        self.weights_sampler = weights_sampler
-        self.concentration = concentration
-        self.concentration_prior = concentration_prior
-        self.init = init
-        self.clusters = clusters
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.burn_in = burn_in
-        self.thin = thin
-        self.n_chains = n_chains
-        self.hyperparameters = hyperparameters
-        self.outliers = outliers
-        self.total_samples = total_samples
-        self.learning_decay = learning_decay
-        self.learning_offset = learning_offset
-        self.max_draws_bytes = max_draws_bytes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    emission: str | BaseEmission = "gaussian"
+    _: KW_ONLY
+    sampler: str | BaseSampler = "slice"
+    weights_sampler: str | BaseSampler | None = None
+    concentration: float | None = None
+    concentration_prior: ArrayLike = (1.0, 1.0)
+    init: Literal["auto"] | int | ArrayLike = "auto"
+    clusters: Literal["merged", "components"] | int = "merged"
+    max_iter: int = 200
+    batch_size: int | Literal["auto"] | None = "auto"
+    burn_in: int | None = None
+    thin: int = 2
+    n_chains: int = 1
+    hyperparameters: Literal["draw", "learn"] = "draw"
+    outliers: bool = False
+    total_samples: int = 1_000_000
+    learning_decay: float = 0.7
+    learning_offset: float = 10.0
+    max_draws_bytes: int = 2**28
+    random_state: RandomStateLike = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: Ignored = None) -> Self:

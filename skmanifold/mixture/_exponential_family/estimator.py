@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from operator import attrgetter
 from typing import ClassVar, Literal, Self, TypeAlias
@@ -24,6 +25,7 @@ from .inference import OF_FAMILY, FamilyInference
 Rows: TypeAlias = MatrixLike | Corpus | Sequence[Corpus] | RowFiles | DaskLike
 
 
+@dataclass(eq=False, repr=False)
 class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimator):
     r"""Mixture of an exponential family: Gaussians, latent classes, clusters of documents or of counts.
 
@@ -222,57 +224,34 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
     _of_some_fits = ("converged_", "n_categories_", "_layout", *OF_FAMILY)
     _of_no_stream = (*BaseSampledEstimator._of_no_stream, "labels_", "typical_rows_", "converged_")
     _runs_in_shards = True
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints = {  # noqa: RUF012
         "n_components": [NumberOf("DPMixture infers the number of components")],
         "weight_prior": [None, Interval(Real, 0, None, closed="neither")],
         "init": [StrOptions({"auto", "hierarchical", "k-means++", "random"}), "array-like"],
         "n_polish": [Interval(Integral, 0, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        emission: str | BaseEmission = "gaussian",
-        sampler: str | BaseSampler = "esca",
-        weight_prior: float | None = None,
-        init: Literal["auto", "hierarchical", "k-means++", "random"] | ArrayLike = "auto",
-        max_iter: int = 200,
-        burn_in: int | None = None,
-        thin: int = 2,
-        n_init: int = 5,
-        n_chains: int = 1,
-        n_polish: int = 0,
-        n_predictive_draws: int = 10,
-        total_samples: int = 1_000_000,
-        learning_decay: float = 0.7,
-        learning_offset: float = 10.0,
-        max_draws_bytes: int = 2**28,
-        n_stored_rows: int = 0,
-        random_state: RandomStateLike = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.emission = emission
-        self.sampler = sampler
-        self.weight_prior = weight_prior
-        self.init = init
-        self.max_iter = max_iter
-        self.burn_in = burn_in
-        self.thin = thin
-        self.n_init = n_init
-        self.n_chains = n_chains
-        self.n_polish = n_polish
-        self.n_predictive_draws = n_predictive_draws
-        self.total_samples = total_samples
-        self.learning_decay = learning_decay
-        self.learning_offset = learning_offset
-        self.max_draws_bytes = max_draws_bytes
-        self.n_stored_rows = n_stored_rows
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_components: int = 1
+    _: KW_ONLY
+    emission: str | BaseEmission = "gaussian"
+    sampler: str | BaseSampler = "esca"
+    weight_prior: float | None = None
+    init: Literal["auto", "hierarchical", "k-means++", "random"] | ArrayLike = "auto"
+    max_iter: int = 200
+    burn_in: int | None = None
+    thin: int = 2
+    n_init: int = 5
+    n_chains: int = 1
+    n_polish: int = 0
+    n_predictive_draws: int = 10
+    total_samples: int = 1_000_000
+    learning_decay: float = 0.7
+    learning_offset: float = 10.0
+    max_draws_bytes: int = 2**28
+    n_stored_rows: int = 0
+    random_state: RandomStateLike = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     # Fitting
 

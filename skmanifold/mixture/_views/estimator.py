@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, Self
 
@@ -27,6 +28,7 @@ from .proposals import ConcentrationPrior, compacted
 from .starts import StartOfViews
 
 
+@dataclass(eq=False, repr=False)
 class CrossCat(ComparesColumnsAndRows, DrawsViewsFromPrior, DensityMixin, BaseSampledEstimator):
     r"""CrossCat: views of columns, each with its own clusters of the rows; for tables with many unrelated columns.
 
@@ -156,7 +158,7 @@ class CrossCat(ComparesColumnsAndRows, DrawsViewsFromPrior, DensityMixin, BaseSa
     _families = {Columns.short_name: Columns.row_family}  # noqa: RUF012
     _blocks = ("sampler", "emission")
     _single_threaded = "all"
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints = {  # noqa: RUF012
         "view_concentration": [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, closed="both")],
         "view_concentration_prior": ["array-like"],
         "concentration": [None, Interval(Real, LEAST_CONCENTRATED, MOST_CONCENTRATED, closed="both")],
@@ -166,46 +168,25 @@ class CrossCat(ComparesColumnsAndRows, DrawsViewsFromPrior, DensityMixin, BaseSa
         "batch_size": [None, StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        emission: str | BaseEmission = "auto",
-        *,
-        sampler: str | BaseSampler = "view_slice",
-        view_concentration: float | None = None,
-        view_concentration_prior: ArrayLike = (1.0, 1.0),
-        concentration: float | None = None,
-        concentration_prior: ArrayLike = (1.0, 1.0),
-        init: Literal["auto"] | ArrayLike = "auto",
-        clusters: Literal["merged", "components"] = "merged",
-        max_iter: int = 200,
-        batch_size: int | Literal["auto"] | None = "auto",
-        burn_in: int | None = None,
-        thin: int = 2,
-        n_chains: int = 4,
-        hyperparameters: Literal["draw", "learn"] = "draw",
-        max_draws_bytes: int = 2**28,
-        random_state: RandomStateLike = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.emission = emission
-        self.sampler = sampler
-        self.view_concentration = view_concentration
-        self.view_concentration_prior = view_concentration_prior
-        self.concentration = concentration
-        self.concentration_prior = concentration_prior
-        self.init = init
-        self.clusters = clusters
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.burn_in = burn_in
-        self.thin = thin
-        self.n_chains = n_chains
-        self.hyperparameters = hyperparameters
-        self.max_draws_bytes = max_draws_bytes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    emission: str | BaseEmission = "auto"
+    _: KW_ONLY
+    sampler: str | BaseSampler = "view_slice"
+    view_concentration: float | None = None
+    view_concentration_prior: ArrayLike = (1.0, 1.0)
+    concentration: float | None = None
+    concentration_prior: ArrayLike = (1.0, 1.0)
+    init: Literal["auto"] | ArrayLike = "auto"
+    clusters: Literal["merged", "components"] = "merged"
+    max_iter: int = 200
+    batch_size: int | Literal["auto"] | None = "auto"
+    burn_in: int | None = None
+    thin: int = 2
+    n_chains: int = 4
+    hyperparameters: Literal["draw", "learn"] = "draw"
+    max_draws_bytes: int = 2**28
+    random_state: RandomStateLike = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: Ignored = None) -> Self:

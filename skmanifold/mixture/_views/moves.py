@@ -15,15 +15,7 @@ from scipy.special import expit, gammaln
 from ...random._keys import Purpose, subkey, uniform
 from ...utils._threads import ONE
 from .draws import labels_of_columns
-from .proposals import (
-    Proposal,
-    coarsened,
-    compacted,
-    counted,
-    log_proposal,
-    log_view_prior,
-    propose_partition,
-)
+from .proposals import Proposal, coarsened, compacted, counted, log_proposal, log_view_prior, propose_partition
 
 if TYPE_CHECKING:
     from .model import ColumnNumbers, View, ViewModel
