@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
 from numbers import Real as RealNumber
 from typing import Annotated, Any, Literal, Self
 
@@ -153,7 +152,6 @@ def _log_density_of_cells(mixture: SubspaceMixture, cells: np.ndarray, B: np.nda
     return logsumexp(by_draw, axis=0) - np.log(len(by_draw))
 
 
-@dataclass(eq=False, repr=False)
 class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
     r"""Classifier with a mixture of affine subspaces for each class, by Bayes' rule.
 
@@ -239,7 +237,7 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
     True
     """
 
-    _parameter_constraints = {  # noqa: RUF012
+    _parameter_constraints: dict = {  # noqa: RUF012
         "mixture": [None, SubspaceMixture],
         "shrinkage": [StrOptions({"auto", "ledoit_wolf"}), Interval(RealNumber, 0, 1, closed="both"), None],
         "temperature": [StrOptions({"auto"}), Interval(RealNumber, 0, None, closed="neither")],
@@ -255,12 +253,20 @@ class SubspaceClassifier(ClassifierMixin, BaseFittedEstimator):
     ]
     temperature_: Annotated[float, Real(above=0)]
 
-    mixture: SubspaceMixture | None = None
-    _: KW_ONLY
-    shrinkage: Literal["auto", "ledoit_wolf"] | float | None = "auto"
-    temperature: Literal["auto"] | float = "auto"
-    class_prior: ArrayLike | None = None
-    random_state: RandomStateLike = None
+    def __init__(
+        self,
+        mixture: SubspaceMixture | None = None,
+        *,
+        class_prior: ArrayLike | None = None,
+        shrinkage: Literal["auto", "ledoit_wolf"] | float | None = "auto",
+        temperature: Literal["auto"] | float = "auto",
+        random_state: RandomStateLike = None,
+    ) -> None:
+        self.mixture = mixture
+        self.class_prior = class_prior
+        self.shrinkage = shrinkage
+        self.temperature = temperature
+        self.random_state = random_state
 
     def set_params(self, **params: Any) -> Self:
         """Set the parameters of this estimator; ``mixture__name`` sets a parameter of the mixture, even if it is None.
