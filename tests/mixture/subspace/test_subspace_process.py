@@ -212,7 +212,8 @@ def numbers_of(labels, clusters, concentration):
     log_noise = np.log(clusters.subspaces.noise[0])
     return np.array([len(found), labels[0] == labels[1], *(dims == [[0], [1]]).mean(axis=1), log_noise, log_noise**2,
                      np.log(concentration), clusters.sizes.max(), len(found) * log_noise, np.sum(dims) * log_noise,
-                     *clusters.subspaces.centres[np.searchsorted(found, labels)].mean(axis=0)])  # fmt: skip
+                     *clusters.subspaces.centres[np.searchsorted(found, labels)].mean(axis=0),
+                     clusters.log_likelihood()])  # fmt: skip
 
 
 def process_draw(family, rng, n, prior):
