@@ -170,8 +170,9 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     Cells may be missing at random (NaN). They are drawn given the observed cells of their row, with the coordinates in
     the subspace integrated out for the labels. `score_samples` is then the density of the observed cells.
 
-    The noise has the same variance in all directions. Scale columns of different units before the fit. A component may
-    lose all its rows; its parameters are then drawn from the prior.
+    The noise has the same variance in all directions. Scale columns of different units before the fit. If the variances
+    of the columns within clusters decrease smoothly, most directions count as dimensions; a fit of several subspaces
+    without `max_dimension` then warns. A component may lose all its rows; its parameters are then drawn from the prior.
 
     With a Dirichlet process the weights are those of stick breaking with the concentration :math:`\alpha`, and the
     parameters of each component have the same prior. Rows are normal within each subspace: a group of rows of another

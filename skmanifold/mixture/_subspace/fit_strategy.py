@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from .process import SubspaceProcess
 from .starts import start_of_any_number, start_partitions
 
 _ROWS = 1000  # used to match the components of different draws
+_MANY, _LEAST_MANY = 0.75, 8  # share of directions, of at least so many, above which dimensions are no summary
 _N_STEPS = 10  # with one subspace, before initial partitions of rows with missing cells
 
 
@@ -117,6 +119,22 @@ class SubspacesFit(FitStrategy):
             ]
             fitted["_stored_labels"] = np.array(stored, np.int32)
         return fitted
+
+    def warn(self, fitted: dict[str, Any]) -> None:
+        """Warn if most directions count as dimensions, of several subspaces without a limit."""
+        mixture, n_features = self.mixture, self.rows.values.shape[1]
+        if mixture.n_components == 1 or mixture.dimensions is not None or mixture.max_dimension is not None:
+            return
+        weights, sizes = fitted["weights_"], np.bincount(fitted["labels_"], minlength=len(fitted["weights_"]))
+        d, most = weights @ fitted["dimensions_"], weights @ np.clip(sizes - 1, 0, n_features)  # rows span no more
+        if most >= _LEAST_MANY and d >= _MANY * most:
+            warnings.warn(
+                f"Most directions count as dimensions, on average {d:.1f} of {most:.0f}, because they vary by more "
+                "than the noise. So dimensions are no summary, and clusters may be worse than with fewer. Drop columns "
+                "that hardly vary, fit principal components of X, or set max_dimension "
+                f"(max_dimension={n_features - 1} keeps this fit, without the warning).",
+                stacklevel=5,
+            )
 
     def _family_of(self, n_components: int) -> SubspaceFamily:
         """The family with the estimated number of components."""

@@ -7,6 +7,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
 
 from skmanifold import SubspaceMixture
+from skmanifold.datasets import make_subspaces
 from skmanifold.emissions._dense_rows import DenseRows
 from skmanifold.metrics import match_subspaces, pairwise_subspace_distances
 from skmanifold.mixture._scores import FamilyRows
@@ -17,9 +18,11 @@ from skmanifold.utils._threads import Workers
 
 from .._refusals import refuse
 from ._subspaces import (
+    SHORT,
     each_sampler,
     in_one_order,
     is_sound,
+    learned,
     make,
     planted,
     recovered,
@@ -273,9 +276,46 @@ def test_the_noise_does_not_vanish_where_clusters_have_constant_columns(noise):
 @pytest.mark.long
 def test_digits_are_clustered_with_default_settings():
     X, y = load_digits(return_X_y=True)
-    mixture = SubspaceMixture(10, max_iter=60, random_state=0).fit(X)
+    with pytest.warns(UserWarning, match=r"Most directions count as dimensions, on average \d\d\.\d of 64"):
+        mixture = SubspaceMixture(10, max_iter=60, random_state=0).fit(X)
     assert adjusted_rand_score(y, mixture.labels_) > 0.65
     assert mixture.noise_variance_.min() > 1e-5 * X.var(axis=0).mean()
+
+
+def unequal_rows(n_rows=200, n_features=10, factor=0.7):
+    """Two clusters of rows whose noise differs between columns, so that most columns count."""
+    rows = np.random.default_rng(0).normal(size=(n_rows, n_features)) * factor ** np.arange(n_features)
+    rows[::2] += 3.0
+    return rows
+
+
+def test_dimensions_that_are_no_summary_warn_once():
+    with pytest.warns(UserWarning, match=r"on average \d\.\d of 10, .*max_dimension=9 keeps this fit") as caught:
+        mixture = SubspaceMixture(2, **SHORT).fit(unequal_rows())
+    assert [warning.filename for warning in caught] == [__file__]
+    assert mixture.dimensions_.min() >= 8
+    kept = SubspaceMixture(2, max_dimension=9, **SHORT).fit(unequal_rows())
+    assert learned(kept) == learned(mixture)
+
+
+def test_few_rows_warn_if_each_spans_a_dimension():
+    with pytest.warns(UserWarning, match=r"of 11, "):
+        SubspaceMixture(2, **SHORT).fit(unequal_rows(24, 40, 0.8))
+
+
+@pytest.mark.parametrize(
+    ("params", "X"),
+    [
+        ({"max_dimension": 3}, unequal_rows()),
+        ({"dimensions": 8}, unequal_rows()),
+        ({"n_components": 1}, unequal_rows()),  # nothing is clustered
+        ({}, unequal_rows(200, 7)),  # few columns
+        ({}, make_subspaces(200, 10, (3, 5), noise_precision=100.0, random_state=0).data),
+    ],
+    ids=["limit", "given", "one", "few", "subspaces"],
+)
+def test_other_fits_do_not_warn(params, X):
+    SubspaceMixture(**{"n_components": 2, **SHORT, **params}).fit(X)  # warnings are errors
 
 
 # Corners of the data
