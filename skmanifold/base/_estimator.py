@@ -272,6 +272,11 @@ class BaseSampledEstimator(BaseFittedEstimator):
             previous = type(self.sampler_).__name__
             raise ValueError(f"{type(sampler).__name__} cannot continue a fit by {previous}: call fit.")
 
+    def _check_number(self, fitted: int, noun: str) -> None:
+        """Raise a ValueError if `n_components` differs from the number in the fitted model."""
+        if self.n_components != fitted:
+            raise ValueError(f"n_components={self.n_components}, but the fitted model has {fitted} {noun}: call fit.")
+
     def _limited_threads(self) -> Any:
         if self._single_threaded is None:
             return nullcontext()

@@ -441,10 +441,7 @@ class StochasticLDA(DrawsTopicsFromPrior, EditsTopics, TopicInference, TopicUnce
         return stream_strategy(self, X, batch)
 
     def _check_continues(self, sampler: BaseSampler) -> None:
-        if self.n_components != self._n_features_out:
-            raise ValueError(
-                f"n_components={self.n_components}, but the fitted model has {self._n_features_out} topics: call fit."
-            )
+        self._check_number(self._n_features_out, "topics")
         if self._stream or samples_density(sampler):  # samplers of the tokens' topics continue from counts
             super()._check_continues(sampler)
 

@@ -361,8 +361,5 @@ class SphericalAdmixture(_FittedTopics):
         return DrawnTopics(VonMisesFisher(mu, of_topic).sample(len(alpha), random_state=rng), alpha, concentration)
 
     def _check_continues(self, sampler: BaseSampler) -> None:
-        if self.n_components != self._n_features_out:
-            raise ValueError(
-                f"n_components={self.n_components}, but the fitted model has {self._n_features_out} topics: call fit."
-            )
+        self._check_number(self._n_features_out, "topics")
         super()._check_continues(sampler)

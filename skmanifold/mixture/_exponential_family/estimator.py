@@ -367,6 +367,4 @@ class ExponentialFamilyMixture(FamilyInference, DensityMixin, BaseSampledEstimat
 
     def _check_continues(self, sampler: BaseSampler) -> None:
         super()._check_continues(sampler)
-        K = self._family.n_components
-        if self.n_components != K:
-            raise ValueError(f"n_components={self.n_components}, but the fitted model has {K} components: call fit.")
+        self._check_number(self._family.n_components, "components")
