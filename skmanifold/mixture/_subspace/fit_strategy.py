@@ -125,8 +125,10 @@ class SubspacesFit(FitStrategy):
         mixture, n_features = self.mixture, self.rows.values.shape[1]
         if mixture.n_components == 1 or mixture.dimensions is not None or mixture.max_dimension is not None:
             return
-        weights, sizes = fitted["weights_"], np.bincount(fitted["labels_"], minlength=len(fitted["weights_"]))
-        d, most = weights @ fitted["dimensions_"], weights @ np.clip(sizes - 1, 0, n_features)  # rows span no more
+        dimensions = fitted["dimensions_"]
+        sizes = np.bincount(fitted["labels_"], minlength=len(dimensions))
+        spanned = np.clip(sizes - 1, 0, n_features)  # the most directions that the rows of a cluster can have
+        d, most = (sizes @ of_clusters / self.n_rows for of_clusters in (dimensions, spanned))
         if most >= _LEAST_MANY and d >= _MANY * most:
             warnings.warn(
                 f"Most directions count as dimensions, on average {d:.1f} of {most:.0f}, because they vary by more "
