@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, Literal, Self
 
@@ -21,7 +20,11 @@ from .inference import SubspaceInference
 from .model import IncompleteSubspaceModel
 from .stream import SubspaceStream
 
-_N_MOVES = 5  # each takes about as long as a pass
+
+def _takes_minibatches(mixture: SubspaceMixture) -> bool:
+    if mixture.n_components is None:
+        raise AttributeError("partial_fit needs the number of subspaces, but n_components is None.")
+    return takes_minibatches(mixture)
 
 
 @dataclass(eq=False, repr=False)
@@ -52,9 +55,9 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         Sampler of the posterior:
 
         - ``"gibbs"`` (:class:`~skmanifold.samplers.FrameGibbs`): exact updates of bases, by rotations in planes, and of
-          dimensions, with the ratios integrated out. If `n_components` is None it stands for
-          :class:`~skmanifold.samplers.Slice`: the same updates, labels given slices, and in each sweep 5 moves that
-          split a cluster or merge two ([2]_).
+          dimensions, with the ratios integrated out. If `n_components` is None it stands for "slice".
+        - ``"slice"`` (:class:`~skmanifold.samplers.Slice`), only if `n_components` is None: the same updates of the
+          subspaces, labels given slices, and in each sweep 5 moves that split a cluster or merge two ([2]_).
         - ``"conway"`` (:class:`~skmanifold.samplers.ConwayWalk`): the random walk of [1]_ on the sphere in which
           subspaces of all dimensions are embedded, with a Gibbs posterior. It is suited to few features, and offered
           for comparison. It overestimates dimensions, because its loss hardly penalises directions of noise: for small
@@ -196,7 +199,8 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     (5, 2)
     """
 
-    _samplers = {sampler.short_name: sampler for sampler in (FrameGibbs, ConwayWalk)}  # noqa: RUF012
+    _samplers = {sampler.short_name: sampler for sampler in (FrameGibbs, ConwayWalk, Slice)}  # noqa: RUF012
+    _settings = {"slice": {"n_split_merge": 5}}  # noqa: RUF012  # each move takes about as long as a pass
     _positive = Interval(Real, 0, None, closed="neither")
     _single_threaded = "blas"
     _of_some_fits = ("_moments",)
@@ -271,7 +275,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
         """
         return self._fit(X)
 
-    @available_if(takes_minibatches)
+    @available_if(_takes_minibatches)
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: MatrixLike, y: Ignored = None) -> Self:
         """Update the fit with a minibatch of rows.
@@ -312,7 +316,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
     def _by_name(self) -> dict[str, Callable[[], BaseSampler]]:
         """Samplers by name; "gibbs" is `Slice` if the number of components is inferred."""
         names = super()._by_name()
-        return names if self.n_components else {**names, "gibbs": partial(Slice, n_split_merge=_N_MOVES)}
+        return names if self.n_components else {**names, "gibbs": names["slice"]}
 
     def _strategy(self, X, run: Run) -> FitStrategy:
         return (SubspacesFit if self.n_components else ProcessFit)(self, X, run)

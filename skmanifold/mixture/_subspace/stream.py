@@ -30,8 +30,6 @@ class SubspaceStream(StatisticsStream):
 
     def __init__(self, mixture: Any, X: Any, batch: Minibatch):
         super().__init__(batch)
-        if mixture.n_components is None:
-            raise ValueError("partial_fit needs the number of subspaces, but n_components is None.")
         run = Run(batch.sampler, batch.key, mixture._schedule(batch.sampler))
         self.fit = SubspacesFit(mixture, X, run, None if batch.is_first else mixture._family)
         self.mixture, self.family = mixture, self.fit.family

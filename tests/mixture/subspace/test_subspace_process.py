@@ -339,7 +339,7 @@ def test_draws_from_the_prior():
     ("settings", "error", "text"),
     [
         ({"n_components": None, "sampler": FrameGibbs()}, IncompatibleError, "FrameGibbs needs a SubspaceMixtureModel"),
-        ({"n_components": 2, "sampler": Slice()}, IncompatibleError, "samplers that would work: FrameGibbs"),
+        ({"n_components": 2, "sampler": "slice"}, IncompatibleError, "samplers that would work: FrameGibbs"),
         ({"n_components": None, "dimensions": [1, 2]}, ValueError, "dimensions must be one whole number"),
         ({"n_components": None, "concentration_prior": (0, 1)}, ValueError, "two positive numbers"),
     ],
