@@ -8,10 +8,11 @@ on all others; for the simulation it has two rounds, on the 20 nearest columns. 
 is left out for the simulation. "SubspaceMixture, 3" has three subspaces, and "inferred" has `n_components=None` and 100
 sweeps. Settings are otherwise the defaults. A fit that takes too long is stopped.
 
+    python -m benchmarks.subspaces_missing --measure
     python -m benchmarks.subspaces_missing --write
 
-Every run is kept in `subspaces_missing.jsonl` and measured once; without this file all is measured again. The page has
-all runs of this file.
+The first command adds the runs that are missing to `subspaces_missing.jsonl`; the second one writes the page from this
+file.
 """
 
 from __future__ import annotations
@@ -189,10 +190,12 @@ if __name__ == "__main__":
     parser.add_argument("--shares", type=float, nargs="+", default=[0.1, 0.3, 0.5])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--limit", type=float, default=300.0, help="processor seconds, after which a fit is stopped")
+    parser.add_argument("--measure", action="store_true", help="measure what the file does not have yet")
     add_write(parser)
     options = parser.parse_args()
-    with threadpool_limits(1):
-        measure_missing(options)
+    if options.measure:
+        with threadpool_limits(1):
+            measure_missing(options)
     source, runs = _stored.read(STORED, "All methods")
     show_tables(runs)
     finish(options, notes=f"Medians (ranges) of three sets of removed cells, or one set; one core. {source}")
