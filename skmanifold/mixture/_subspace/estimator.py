@@ -330,9 +330,7 @@ class SubspaceMixture(SubspaceInference, DensityMixin, BaseSampledEstimator):
             raise ValueError(
                 "The fit was saved by an earlier release, without the key of its random streams: call fit."
             )
-        K = self._family.n_components
-        if self.n_components != K:
-            raise ValueError(f"n_components={self.n_components}, but the fitted model has {K} components: call fit.")
+        self._check_number(self._family.n_components, "components")
 
     def __sklearn_tags__(self) -> Any:
         tags, kind = super().__sklearn_tags__(), self._samplers.get(self.sampler, type(self.sampler))

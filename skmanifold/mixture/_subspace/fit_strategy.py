@@ -202,11 +202,13 @@ class ProcessFit(SubspacesFit):
         key, init, rows = subkey(self.run.key, Purpose.START), self.mixture.init, model.clusters
         start = start_of_any_number(rows.complete.X, self.family, init, key)
         begun = rows.with_components(start.max() + 1).with_starts([start])
-        _, position = begun.beginnings[0]
+        _, position = begun.start_model.beginnings[0]
         self._limit_draws(position)
-        offsets = position.log_weights() + position.parameters.log_offsets()
-        drawn, _ = begun.draw_labels(position.parameters, offsets, subkey(key, Purpose.LABELS))
-        return replace(model, init=compact_labels(np.where(start < 0, begun.labels_of(drawn), start)))
+        if start.min() < 0:
+            offsets = position.log_weights() + position.parameters.log_offsets()
+            drawn, _ = begun.draw_labels(position.parameters, offsets, subkey(key, Purpose.LABELS))
+            start = compact_labels(np.where(start < 0, begun.labels_of(drawn), start))
+        return replace(model, init=start)
 
     def record(self, chain: Chain) -> dict[str, Any]:
         """The number of components and the concentration of each draw, and of some draws all parameters."""

@@ -65,8 +65,6 @@ class SubspaceModel:
         """Number of features m."""
         return self.X.shape[1]
 
-    # Labels
-
     @property
     def n_rows(self) -> int:
         """Number of rows n."""
@@ -92,6 +90,8 @@ class SubspaceModel:
     def rows_of(self, latents: Any) -> np.ndarray:
         """Rows without missing cells, (n, m)."""
         return self.X
+
+    # Labels
 
     def draw_labels(
         self, subspaces: Subspaces, offsets: np.ndarray, key: np.uint64, restrict: Restrict = _allow_all

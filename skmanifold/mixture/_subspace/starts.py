@@ -54,7 +54,7 @@ def start_of_any_number(X: np.ndarray, family: SubspaceFamily, init: Any, key: n
     if not isinstance(init, str):
         return compact_labels(read_labels(init, len(X), None, "init must be a name, or"))
     method = "spectral" if init == "auto" else init  # which includes K-flats
-    labels, rows = np.full(len(X), -1, np.int32), some_rows(key, Purpose.SUBSAMPLE, len(X), min(len(X), _MAX_ROWS))
+    labels, rows = _rows_to_label(X, key)
     chosen, least, n_worse = np.asarray(X[rows]), np.inf, 0
     for number in _NUMBERS:
         if number > len(rows) or n_worse == _WORSE:
@@ -68,10 +68,15 @@ def start_of_any_number(X: np.ndarray, family: SubspaceFamily, init: Any, key: n
     return labels
 
 
-def _label_some_rows(X: np.ndarray, family: SubspaceFamily, method: str, key: np.uint64) -> np.ndarray:
+def _rows_to_label(X: np.ndarray, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
+    """Labels of -1 for all rows, and the indices of those that get others: all, or random ones."""
     n, m = X.shape
     most = min(n, _MAX_ROWS, max(_MAX_SPECTRAL_ROWS, _MAX_CELLS // m))
-    labels, rows = np.full(n, -1, np.int32), some_rows(key, Purpose.SUBSAMPLE, n, most)
+    return np.full(n, -1, np.int32), some_rows(key, Purpose.SUBSAMPLE, n, most)
+
+
+def _label_some_rows(X: np.ndarray, family: SubspaceFamily, method: str, key: np.uint64) -> np.ndarray:
+    labels, rows = _rows_to_label(X, key)
     labels[rows] = _labels_by(method, np.asarray(X[rows]), family, key)
     return labels
 
