@@ -192,3 +192,17 @@ def _log_gain_of_topics(density, before, theta, cosine):
 def _topics_at_share(density, share):
     scale = 1.0 if share == 1.0 else math.expm1(share * math.log1p(density.reference)) / density.reference
     return TopicConcentrations(scale * density.reference, density.concentrations, density.order, scale)
+
+
+def ratio_slope(order, x):
+    """An approximation psi of the derivative of the Bessel ratio, and its first two derivatives."""
+    half = order + 0.5
+    radius = np.sqrt(half * half + x * x)
+    square, cosine = radius * (radius + half), half / radius
+    first = x * (2.0 + cosine)
+    second = 2.0 + cosine**3
+    value = half / square
+    return value, -value * first / square, value * (2.0 * first * first / square - second) / square
+
+
+ratio_slope_terms = njit_part(ratio_slope)

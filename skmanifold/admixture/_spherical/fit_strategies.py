@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from ...distributions import bessel_ratio
 from ...inference._chains import Chain
 from ...inference._convergence import warn_temperature
 from ...inference._draw_store import DrawStore
-from ...models import HasLogDensity, IncompatibleError
+from ...models import HasLogDensity
 from ...samplers import BaseSampler, StochasticMeanField
 from ...samplers._latent.mean_field import MeanFieldState
 from ...sparse.directions import read_directions
@@ -24,17 +25,16 @@ from .passes import (
     BlockwisePasses,
     SphericalMinibatchPasses,
     first_proportions,
-    learn_concentrations,
+    learn_all_concentrations,
     proportions_of,
 )
-from .setup import Setup, has_topic_concentrations, set_up, without_metric
+from .setup import Setup, set_up, without_metric
 from .streams import STREAM_WAIT, SphericalStream
 from .variational import Alignment, MeanFieldSAM, SphereFactors
 
 
 def fit_strategy(admixture: Any, X: Any, run: Run) -> SphericalFit:
     """The strategy of `fit` for this sampler."""
-    _check_concentrations(admixture, run.sampler)
     rows = read_directions(admixture, X, reset=True)
     if is_variational(run.sampler):
         return VariationalFit(admixture, run, without_metric(admixture, rows, run.key)[0])
@@ -45,19 +45,9 @@ def fit_strategy(admixture: Any, X: Any, run: Run) -> SphericalFit:
     return DrawFit(admixture, run, set_up(admixture, rows, run.key, batch_size), passes)
 
 
-def _check_concentrations(admixture: Any, sampler: BaseSampler) -> None:
-    """Raise an error if each topic has its own concentration, and the sampler does not draw proportions."""
-    if is_variational(sampler) and has_topic_concentrations(admixture.document_concentration):
-        raise IncompatibleError(
-            f"{type(sampler).__name__} has one concentration for all documents: use a sampler that draws the "
-            "proportions, such as 'gsgnht', or document_concentration='auto'."
-        )
-
-
 def stream_strategy(admixture: Any, X: Any, batch: Minibatch) -> SphericalBatch | None:
     """The strategy of `partial_fit` for this sampler; None if all rows are zeros."""
     variational = is_variational(batch.sampler)
-    _check_concentrations(admixture, batch.sampler)
     if not variational and batch.sampler.control_variate is not None:
         what = batch.sampler.control_variate
         raise ValueError(f"control_variate={what!r} needs all documents: use fit, not partial_fit.")
@@ -166,8 +156,8 @@ class VariationalFit(SphericalFit):
         """The model with new estimates of the concentrations that are "auto", after the first quarter of burn-in."""
         if not any(self.setup.learned) or state.n_steps < WAIT * self.run.schedule.burn_in:
             return model
-        alignment = model.alignment(state.position, state.latents)
-        return model.tuned(learn_concentrations(model, alignment, self.setup.learned))
+        alignment, observe = model.alignment(state.position, state.latents), partial(model.observe, state.latents)
+        return model.tuned(learn_all_concentrations(model, alignment, self.setup.learned, observe))
 
     def _estimate(self, chains: list[Chain], best: Chain) -> dict[str, Any]:
         model, state = best.model, best.state
@@ -253,7 +243,8 @@ class FactorStream(NamedTuple):
         alignment = [old + weight * (now - old) for old, now in zip(self.alignment, new, strict=True)]
         concentrations = self.concentrations
         if t >= STREAM_WAIT:
-            concentrations = learn_concentrations(model, alignment, learned)
+            observe = partial(model.observe, state.latents)
+            concentrations = learn_all_concentrations(model, alignment, learned, observe, rate)
         return FactorStream(state.position, concentrations, alignment, t), state
 
 

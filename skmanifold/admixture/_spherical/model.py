@@ -101,6 +101,11 @@ class SphericalDocuments:
         """Number of topics K."""
         return len(self.alpha)
 
+    @property
+    def document_density(self) -> DocumentDensity:
+        """The distribution of a document given its proportions."""
+        return density_of(self.concentrations.document, self.rows.n_features)
+
 
 class SphericalModel(SphericalDocuments):
     r"""Topics :math:`\beta_k` of a spherical admixture, given documents as unit vectors :math:`v_d`.
@@ -125,11 +130,6 @@ class SphericalModel(SphericalDocuments):
     @cached_property
     def _word_power(self) -> np.ndarray:
         return _relative_variance(self.rows)
-
-    @property
-    def document_density(self) -> DocumentDensity:
-        """The distribution of a document given its proportions."""
-        return density_of(self.concentrations.document, self.rows.n_features)
 
     def tuned(self, concentrations: Concentrations, radii: np.ndarray, noise: np.ndarray) -> SphericalModel:
         """A copy with other concentrations, radii and noise."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from ...inference._schedule import MinibatchPasses
 from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler, ManifoldSampler, State
 from ...samplers._states import PassState
+from ...topics.document_densities import ratio_slope
 from ...utils._conditions import Array, Real
 from .model import MOST_CONCENTRATED, Concentrations, ProportionChains, SphericalModel
 from .targets import NO_DRAWS, ConditionalSAM, MinibatchSAM, PassSums, move_chains, proportions_of_rows
@@ -82,7 +84,8 @@ class SphericalPasses(BaseSampler):
         """
         statistics, concentrations = state.statistics, model.concentrations
         if any(learned) and statistics.n_passes >= WAIT * self.n_adapting:
-            concentrations = learn_all_concentrations(model, statistics, state.latents, learned)
+            observe = partial(observe_draws, model, state.latents, statistics.topics)
+            concentrations = learn_all_concentrations(model, statistics.scales.cosines, learned, observe)
         after = retuned(model, statistics.scales, concentrations, scaled, self.batch_size)
         self.rescale(state, model, after)
         return after
@@ -258,50 +261,75 @@ def learn_concentrations(model: Any, cosines: Iterable[float], learned: tuple[bo
     )
 
 
-def learn_all_concentrations(
-    model: SphericalModel, statistics: TopicStatistics, chains: ProportionChains, learned: tuple[bool, ...]
-) -> Concentrations:
-    """Estimate the concentrations that are learned, that of each topic too, if each has its own."""
-    concentrations = learn_concentrations(model, statistics.scales.cosines, learned)
-    if learned[0] and np.ndim(concentrations.document) == 1:
-        return learn_topic_concentrations(model, concentrations, chains, statistics.topics)
-    return concentrations
+class ObservedShares(NamedTuple):
+    """Documents from which concentrations of topics are learned."""
+
+    shares: np.ndarray  # (n, K): proportions, or their means under Dirichlet factors
+    cosines: np.ndarray  # (n,): with the mixtures of topics
+    inverse: np.ndarray  # (n,): 1 / (s + 1) of factors with parameters of sum s, 0 for proportions
 
 
-def learn_topic_concentrations(
-    model: SphericalModel, concentrations: Concentrations, chains: ProportionChains, topics: np.ndarray
-) -> Concentrations:
-    r"""The concentrations of the topics that are most probable given proportions and topics, by Newton's method.
+def learning_rows(n_rows: int) -> slice:
+    """Evenly spaced documents, at most 2,000, from which concentrations of topics are learned."""
+    return slice(None, None, -(-n_rows // _N_LEARNING_ROWS))
 
-    They maximise :math:`\sum_d [\log c(\kappa(\theta_d)) + \kappa(\theta_d) \cos_d]`, which is concave, with a
-    pseudo-observation of cosine 1/2 for each topic, over at most 2,000 documents. The least has a mean cosine of about
-    0.001.
-    """
-    rows = model.directed[:: -(-len(model.directed) // _N_LEARNING_ROWS)]
+
+def observe_draws(model: SphericalModel, chains: ProportionChains, topics: np.ndarray) -> ObservedShares:
+    """Current proportions and cosines of some documents."""
+    rows = model.directed[learning_rows(len(model.directed))]
     turned = model.to_word_major(model.to_position(topics))
     products = np.empty((len(rows), model.n_components))
     model.rows.fill_products(rows, 0, len(rows), turned.topics, products)
     theta = proportions_of_rows(chains.points, rows, model.on_sphere)
     lengths = np.sqrt(np.einsum("nk,kj,nj->n", theta, turned.gram, theta))
-    cosines = np.einsum("nk,nk->n", products, theta) / lengths
-    weights = np.full(len(rows), model.total_samples / len(rows))
-    of_prior = np.full(model.n_components, _PSEUDO_RESULTANT)
-    shares, cosines = np.concatenate([theta, np.eye(model.n_components)]), np.append(cosines, of_prior)
-    weights, V = np.append(weights, np.ones(model.n_components)), model.rows.n_features
+    return ObservedShares(theta, np.einsum("nk,nk->n", products, theta) / lengths, np.zeros(len(rows)))
+
+
+def learn_all_concentrations(
+    model: Any,
+    cosines: Iterable[float],
+    learned: tuple[bool, ...],
+    observe: Callable[[], ObservedShares],
+    rate: float = 1.0,
+) -> Concentrations:
+    """Estimate the concentrations that are learned; those of topics move by the share `rate` to the new estimates."""
+    concentrations = learn_concentrations(model, cosines, learned)
+    before = concentrations.document
+    if not learned[0] or not isinstance(before, np.ndarray):
+        return concentrations
+    found = learn_topic_concentrations(len(model.mean_direction), model.total_samples, before, observe())
+    return concentrations._replace(document=(1.0 - rate) * before + rate * found)
+
+
+def learn_topic_concentrations(V: int, n_documents: int, before: np.ndarray, observed: ObservedShares) -> np.ndarray:
+    r"""The concentrations of the topics that are most probable given proportions and topics, by Newton's method.
+
+    They maximise :math:`\sum_d [\log c(\kappa(\theta_d)) + \kappa(\theta_d) \cos_d]`, which is concave, with a
+    pseudo-observation of cosine 1/2 for each topic; the sum is scaled to `n_documents`. For factors of proportions, it
+    is their objective (`variational_kernels`). The least concentration has a mean cosine of about 0.001.
+    """
+    K, n = len(before), len(observed.cosines)
+    shares, cosines = np.concatenate([observed.shares, np.eye(K)]), np.append(observed.cosines, [_PSEUDO_RESULTANT] * K)
+    weights, inverse = np.append(np.full(n, n_documents / n), np.ones(K)), np.append(observed.inverse, np.zeros(K))
     least = _LEAST_COSINE * V
-    found = np.maximum(concentrations.document, least)
+    found = np.maximum(before, least)
     for _ in range(_N_NEWTON):
         means = shares @ found
-        slope = shares.T @ (weights * (cosines - bessel_ratio(V, means)))
-        curvature = np.einsum("nk,n,nj->kj", shares, weights * bessel_ratio_derivative(V, means), shares)
+        value, first, _ = ratio_slope(0.5 * V - 1.0, means)
+        of_spread = weights * inverse * value
+        squares = inverse * (shares @ found**2 - means**2)
+        pull = weights * (cosines - bessel_ratio(V, means) - 0.5 * first * squares) + of_spread * means
+        slope = shares.T @ pull - found * (shares.T @ of_spread)
+        rate = weights * bessel_ratio_derivative(V, means) - of_spread
+        curvature = np.einsum("nk,n,nj->kj", shares, rate, shares) + np.diag(shares.T @ of_spread)
         free = (found > least) | (slope > 0.0)
-        step = np.zeros(len(found))
+        step = np.zeros(K)
         step[free] = np.linalg.solve(curvature[np.ix_(free, free)], slope[free])
         before = found
         found = np.clip(found + step, np.maximum(_LEAST_SHARE * found, least), found / _LEAST_SHARE)
         if np.abs(found / before - 1.0).max() < 1e-6:
             break
-    return concentrations._replace(document=np.minimum(found, MOST_CONCENTRATED))
+    return np.minimum(found, MOST_CONCENTRATED)
 
 
 def gradient_noise(model: SphericalModel, scales: Scales, batch_size: int | None) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from .passes import (
     blend,
     learn_all_concentrations,
     log_density_of,
+    observe_draws,
     proportions_of,
     retuned,
     temperature_of,
@@ -131,11 +133,10 @@ def _advance(
     statistics = TopicStatistics(model.topics(state.position[0]), scales, temperature_of(sampler, target, state), t)
     after = model
     if t <= _OFTEN or t & (t - 1) == 0:  # later at powers of two alone, since between changes the metric is constant
-        concentrations, old = model.concentrations, model.concentrations.document
+        concentrations = model.concentrations
         if t >= STREAM_WAIT:
-            concentrations = learn_all_concentrations(model, statistics, proportions, setup.learned)
-            if np.ndim(old) == 1:
-                concentrations = concentrations._replace(document=old + rate * (concentrations.document - old))
+            observe = partial(observe_draws, model, proportions, statistics.topics)
+            concentrations = learn_all_concentrations(model, scales.cosines, setup.learned, observe, rate)
         after = retuned(model, scales, concentrations, setup.scaled, len(model.directed))
         sampler.rescale(state, (after.radii / model.radii)[:, None], after.noise_covariance())
     log_step = float(np.mean(proportions.log_steps[model.directed]))

@@ -13,10 +13,12 @@ from ...distributions._bessel import log_density_at_mode
 from ...models._minibatch import random_batches
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import fill_normal
+from ...topics.document_densities import OneConcentration
 from ...topics.spherical_kernels import combine_columns, multiply_columns, whole_gram
 from ...utils._conditions import Array, Real, Sizes
 from ...utils._threads import Workers, split_by_task, split_range
 from .model import MOST_CONCENTRATED, Concentrations, SphericalDocuments, initialize_topics
+from .passes import ObservedShares, learning_rows
 from .setup import Setup
 from .variational_kernels import expectation_gains, fit_rows, score_rows, solve_topics
 
@@ -120,6 +122,13 @@ class MeanFieldSAM(SphericalDocuments):
     The expectation of the cosine has no closed form. :math:`\rho_d` replaces the mean of a ratio by a ratio of means
     ([1]_). So L approximates a lower bound of the evidence but is not a bound itself.
 
+    With a concentration for each topic, that of a document, :math:`\kappa(\theta_d)`, has the mean :math:`m_d` and the
+    variance :math:`v_d` under its factor. Then :math:`m_d` replaces :math:`\kappa`, also in the sums over documents
+    below, and :math:`\log c_V(m_d) - \psi(m_d) v_d / 2` replaces :math:`\log c_V(\kappa)`. This expansion of
+    :math:`\mathrm{E} \log c_V(\kappa(\theta_d))` to second order is needed: since :math:`\log c_V` is concave, its
+    value at the mean is too large, and the factors of documents would become too wide. :math:`\psi` is the leading term
+    of :math:`A_V'` for a large V or :math:`\kappa`.
+
     Each document's factor maximises L by Newton's method in the logarithms of :math:`a_d`; the cost does not depend on
     V. For topics, the gradient of L without the entropies with respect to :math:`e_k` is
 
@@ -173,7 +182,7 @@ class MeanFieldSAM(SphericalDocuments):
         n_components = self.n_components
         start = initialize_topics(self.rows, n_components, key)
         share = bessel_ratio(len(self.mean_direction), start.concentration) / n_components
-        topics = (self.concentrations.document * self.total_samples * share) * start.topics.T
+        topics = (self.document_density.reference * self.total_samples * share) * start.topics.T
         topics += (self.concentrations.topic * self.mean_direction)[:, np.newaxis]
         noise = np.empty((n_components, len(topics)))
         fill_normal(fold_in_each(subkey(key, Purpose.NOISE), np.arange(n_components)), Purpose.NOISE, noise)
@@ -200,7 +209,7 @@ class MeanFieldSAM(SphericalDocuments):
         shapes, weights = rows.shapes.copy(), np.empty_like(rows.shapes)
         ranges = split_range(self.n_samples, _ROWS_OF_TASK)
         couplings = np.empty((len(ranges), n_components, n_components))
-        shared = rows.projections, rows.overlaps, self.alpha, self.concentrations.document, n_steps, tol
+        shared = rows.projections, rows.overlaps, self.alpha, self.document_density, n_steps, tol
         parts = self.workers.run(
             fit_rows,
             [(*part, *shared, shapes, weights, coupling) for part, coupling in zip(ranges, couplings, strict=True)],
@@ -213,7 +222,7 @@ class MeanFieldSAM(SphericalDocuments):
         """Natural-gradient step of length `rate` for each topic in turn; the documents' sums have weight `scale`."""
         n_features, n_components = factors.topics.shape
         basis = np.concatenate((factors.topics, sums.weighted, factors.expected_mean()[:, np.newaxis]), axis=1)
-        strengths = rate * scale * self.concentrations.document, rate * self.concentrations.topic
+        strengths = rate * scale * self.document_density.reference, rate * self.concentrations.topic
         coefficients = np.empty((n_components, basis.shape[1]))
         products = self._multiply_columns(basis)
         solve_topics(products, sums.coupling, *strengths, rate, n_features, _N_SWEEPS, _SWEEP_TOL, coefficients)
@@ -240,6 +249,15 @@ class MeanFieldSAM(SphericalDocuments):
         entropies = concentrations * (1.0 - bessel_ratio(n_features, concentrations))
         return float(value + np.sum(entropies - log_density_at_mode(n_features, concentrations)))
 
+    def observe(self, rows: RowFactors) -> ObservedShares:
+        """Mean proportions and cosines of some documents, from which concentrations of topics are learned."""
+        shapes, projections = (each[learning_rows(self.n_samples)] for each in (rows.shapes, rows.projections))
+        totals = np.add.reduce(shapes, axis=1)
+        shares, inverse = shapes / totals[:, np.newaxis], 1.0 / (totals + 1.0)
+        squares = np.einsum("nk,kj,nj->n", shares, rows.overlaps, shares)
+        cosines = np.einsum("nk,nk->n", shares, projections) / np.sqrt(squares + inverse * (1.0 - squares))
+        return ObservedShares(shares, cosines, inverse)
+
     def alignment(self, factors: SphereFactors, rows: RowFactors) -> Alignment:
         """Mean cosines for the updates of the three concentrations."""
         return Alignment(self._score(rows)[1] / self.n_samples, *self._mean_cosines(factors))
@@ -259,7 +277,9 @@ class MeanFieldSAM(SphericalDocuments):
 
     @property
     def _log_peak(self) -> float:
-        return float(log_density_at_mode(self.rows.n_features, self.concentrations.document))
+        """The constant in a document's term of the objective."""
+        density, V = self.document_density, self.rows.n_features
+        return float(log_density_at_mode(V, density.reference if isinstance(density, OneConcentration) else 0.0))
 
     @cached_property
     def _sums(self) -> Any:
@@ -307,7 +327,7 @@ class MeanFieldSAM(SphericalDocuments):
 
     def _score(self, rows: RowFactors) -> tuple[float, float]:
         """Terms of the documents in the objective, and the sum of their expected cosines."""
-        shared = rows.projections, rows.overlaps, self.alpha, self.concentrations.document, rows.shapes
+        shared = rows.projections, rows.overlaps, self.alpha, self.document_density, rows.shapes
         tasks = [(*part, *shared) for part in split_range(self.n_samples, 8 * _ROWS_OF_TASK)]
         parts = self.workers.run(score_rows, tasks)
         return sum(part[0] for part in parts) + self.n_samples * self._log_peak, sum(part[1] for part in parts)

@@ -11,9 +11,16 @@ import math
 
 import numpy as np
 
-from ...distributions._bessel import compute_ratio
+from ...distributions._bessel import compute_derivative, compute_log_peak, compute_ratio
 from ...numerics.block_sums import dot
-from ...utils._njit import njit
+from ...topics.document_densities import (
+    OneConcentration,
+    TopicConcentrations,
+    concentration_at,
+    ratio_slope_terms,
+    relative_terms,
+)
+from ...utils._njit import by_type, njit, njit_part
 from .._lda.dirichlet_mle_kernels import _log_gamma
 
 _MAX_MOVE = 3.0  # largest change of the logarithm of a shape in one step
@@ -27,28 +34,25 @@ _LARGEST_SHAPE = 1e10
 
 
 @njit(cache=True, nogil=True)
-def fit_rows(
-    start, stop, projections, overlaps, prior, concentration, n_steps, tol, out_shapes, out_weights, out_coupling
-):
+def fit_rows(start, stop, projections, overlaps, prior, density, n_steps, tol, out_shapes, out_weights, out_coupling):
     """Maximise the factors of the documents from `start` to `stop`; returns their terms in the objective.
 
-    These are the sum of concentration * (cosine - 1) - KL. Also written are the weight of each document in each topic,
-    and the sum of couplings between pairs of topics, with a zero diagonal.
+    These are the sum of concentration * (cosine - 1) - KL, and of `add_spread` if each topic has its own concentration.
+    Also written are the weight of each document in each topic, and the sum of couplings between pairs of topics, with a
+    zero diagonal, both relative to the reference concentration.
     """
     n_components = len(prior)
     prior_total, prior_constant = _dirichlet_constant(prior)
-    scratch = np.empty((9, n_components))
+    scratch = np.empty((12, n_components))
     curvature = np.empty((2, n_components, n_components))
     out_coupling[:] = 0.0
     value = 0.0
     for row in range(start, stop):
         b, shapes = projections[row], out_shapes[row]
-        maximum = _maximize_row(
-            b, overlaps, prior, prior_total, concentration, n_steps, tol, shapes, scratch, curvature
-        )
+        maximum = _maximize_row(b, overlaps, prior, prior_total, density, n_steps, tol, shapes, scratch, curvature)
         value += maximum + prior_constant
         total, along, square = _row_moments(shapes, b, overlaps, scratch[0])
-        scale = math.sqrt(1.0 + 1.0 / total) / math.sqrt(square)
+        scale = math.sqrt(1.0 + 1.0 / total) / math.sqrt(square) * relative_terms(density, shapes)[0]
         for k in range(n_components):
             out_weights[row, k] = scale * shapes[k]
         factor = along / square
@@ -62,11 +66,11 @@ def fit_rows(
 
 
 @njit(cache=True, nogil=True)
-def score_rows(start, stop, projections, overlaps, prior, concentration, shapes):
+def score_rows(start, stop, projections, overlaps, prior, density, shapes):
     """Terms in the objective of the documents from `start` to `stop`, and the sum of their cosines."""
     prior_total, prior_constant = _dirichlet_constant(prior)
     scratch = np.empty((3, len(prior)))
-    given = (overlaps, prior, prior_total, concentration, scratch[0], scratch[1], scratch[2])
+    given = (overlaps, prior, prior_total, density, scratch[0], scratch[1], scratch[2])
     value, cosines = 0.0, 0.0
     for row in range(start, stop):
         part, cosine = _evaluate_row(shapes[row], projections[row], *given)[:2]
@@ -100,8 +104,9 @@ def _row_moments(shapes, b, overlaps, out_slope):
 
 # numpy's error model does not raise on a division by zero; a check for it would prevent vectorisation of the loops.
 @njit(cache=True, nogil=True, error_model="numpy")
-def _evaluate_row(shapes, b, overlaps, prior, prior_total, concentration, out_gradient, out_slope, out_trigamma):
+def _evaluate_row(shapes, b, overlaps, prior, prior_total, density, out_gradient, out_slope, out_trigamma):
     """A document's term in the objective without the prior's constant, its cosine, and the gradient in the shapes."""
+    concentration = concentration_at(density, shapes)
     total, along, square = _row_moments(shapes, b, overlaps, out_slope)
     widening = math.sqrt(1.0 + 1.0 / total)
     root = 1.0 / math.sqrt(square)
@@ -118,11 +123,12 @@ def _evaluate_row(shapes, b, overlaps, prior, prior_total, concentration, out_gr
         value += log_gamma - excess * digamma
         out_trigamma[k] = trigamma
         out_gradient[k] = shared + of_b * b[k] + of_slope * out_slope[k] - excess * trigamma
+    value += add_spread(density, shapes, total, cosine, out_gradient)
     return value, cosine, total, along, square
 
 
 @njit(cache=True, nogil=True)
-def _maximize_row(b, overlaps, prior, prior_total, concentration, n_steps, tol, out_shapes, scratch, curvature):
+def _maximize_row(b, overlaps, prior, prior_total, density, n_steps, tol, out_shapes, scratch, curvature):
     """Newton's method with line search in the logarithms of a document's shapes.
 
     Returns the objective without the prior's constant. It stops when the predicted increase of a step is below `tol`.
@@ -130,10 +136,11 @@ def _maximize_row(b, overlaps, prior, prior_total, concentration, n_steps, tol, 
     n_components = len(prior)
     gradient, slope, trigamma, step, trial = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     new_gradient, new_slope, new_trigamma = scratch[5], scratch[6], scratch[7]
-    data = (b, overlaps, prior, prior_total, concentration)
+    data = (b, overlaps, prior, prior_total, density)
     value, _, total, along, square = _evaluate_row(out_shapes, *data, gradient, slope, trigamma)
     for _ in range(n_steps):
         _fill_curvature(out_shapes, *data, total, along, square, gradient, slope, trigamma, curvature[0])
+        add_spread_curvature(density, out_shapes, b, total, along, square, slope, scratch[9:], curvature[0])
         # The gradient in the logarithms of shapes, in place of the step, for which the damped system is solved.
         for k in range(n_components):
             step[k] = out_shapes[k] * gradient[k]
@@ -186,9 +193,10 @@ def _tetragamma(x):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _fill_curvature(
-    shapes, b, overlaps, prior, prior_total, concentration, total, along, square, gradient, slope, trigamma, out
+    shapes, b, overlaps, prior, prior_total, density, total, along, square, gradient, slope, trigamma, out
 ):
     """Write minus the second derivatives in the logarithms of the shapes: the lower triangle."""
+    concentration = concentration_at(density, shapes)
     widening = math.sqrt(1.0 + 1.0 / total)
     first = -0.5 / (total * total * widening)
     second = 1.0 / (total**3 * widening) - 0.25 / (total**4 * widening**3)
@@ -256,6 +264,80 @@ def _factorize(matrix, damping, least, out):
             for k in range(i + 1):
                 out[i, k] -= factor * out[j, k]
     return True
+
+
+# With a concentration for each topic, that of a document has under its factor Dir(a), s = sum_k a_k, the mean
+# m = a'kappa / s and the variance v = sum_k a_k (kappa_k - m)^2 / (s (s + 1)). Its terms in the objective are m cosine,
+# and here log c(m) - psi(m) v / 2, an expansion of E log c(kappa(theta)) to second order.
+
+
+@by_type
+def add_spread(density, shapes, total, cosine, out):
+    """The terms that depend on the document's concentration alone; its derivatives are added to the gradient `out`."""
+
+
+@by_type
+def add_spread_curvature(density, shapes, b, total, along, square, slope, scratch, out):
+    """Add minus the second derivatives that the document's concentration causes: the lower triangle."""
+
+
+@add_spread.of(OneConcentration)
+@njit_part
+def _add_no_spread(density, shapes, total, cosine, out):
+    return 0.0
+
+
+@add_spread_curvature.of(OneConcentration)
+@njit_part
+def _add_no_curvature(density, shapes, b, total, along, square, slope, scratch, out):
+    pass
+
+
+@njit_part
+def _spread(density, shapes, total, mean):
+    """Variance of the concentrations of the topics, weighted by their mean proportions."""
+    squares = 0.0
+    for k in range(len(shapes)):
+        squares += shapes[k] * (density.concentrations[k] - mean) ** 2
+    return squares / total
+
+
+@add_spread.of(TopicConcentrations)
+@njit_part
+def _add_spread_of_topics(density, shapes, total, cosine, out):
+    mean, order = concentration_at(density, shapes), density.order
+    spread, (value, first, _) = _spread(density, shapes, total, mean), ratio_slope_terms(order, mean)
+    variance = spread / (total + 1.0)
+    gap = (cosine - compute_ratio(order, mean) - 0.5 * first * variance) / total
+    for k in range(len(out)):
+        deviation = density.concentrations[k] - mean
+        of_variance = ((deviation * deviation - spread) / total - variance) / (total + 1.0)
+        out[k] += gap * deviation - 0.5 * value * of_variance
+    return compute_log_peak(order, mean) - 0.5 * value * variance
+
+
+@add_spread_curvature.of(TopicConcentrations)
+@njit_part
+def _add_curvature_of_topics(density, shapes, b, total, along, square, slope, scratch, out):
+    mean, order, inverse = concentration_at(density, shapes), density.order, 1.0 / (total + 1.0)
+    spread, (value, first, second) = _spread(density, shapes, total, mean), ratio_slope_terms(order, mean)
+    variance, ratio = spread * inverse, compute_ratio(order, mean)
+    factor = math.sqrt((1.0 + 1.0 / total) / square)
+    cosine = factor * along
+    gap = (cosine - ratio - 0.5 * first * variance) / total
+    bend = 0.5 * (value * inverse - compute_derivative(order, mean, ratio) - 0.5 * second * variance)
+    # A second derivative is x_j p_k + p_j x_k + y_j + y_k, where p is the gradient of the mean.
+    p, x, y = scratch[0], scratch[1], scratch[2]
+    for k in range(len(shapes)):
+        deviation = density.concentrations[k] - mean
+        of_spread = (deviation * deviation - spread) / total
+        of_cosine = factor * b[k] - 0.5 * cosine * (slope[k] / square + inverse / total)
+        p[k] = deviation / total
+        x[k] = of_cosine - 0.5 * first * (of_spread - variance) * inverse + bend * p[k]
+        y[k] = 0.5 * value * inverse * (of_spread * (1.0 / total + inverse) - variance * inverse) - gap * p[k]
+    for j in range(len(shapes)):
+        for k in range(j + 1):
+            out[j, k] -= shapes[j] * shapes[k] * (x[j] * p[k] + p[j] * x[k] + y[j] + y[k])
 
 
 # Topics
