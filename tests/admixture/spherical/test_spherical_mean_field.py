@@ -19,6 +19,7 @@ from skmanifold.utils._threads import Workers
 from ._spherical_draws import ONE, unit
 
 KEY = root_key(2010)
+OF_TOPICS = np.array([300.0, 900.0, 120.0, 1500.0])
 
 
 def make_rows(n_rows, n_features, seed=0, density=0.4):
@@ -57,32 +58,39 @@ def slow_objective(model, X, factors, shapes):
     """The objective by its formula, in dense arrays."""
     V, K = factors.topics.shape
     kappa, sigma, kappa_0 = model.concentrations
+    kappa = np.full(K, kappa) if np.ndim(kappa) == 0 else kappa
     X = unit(X[np.any(X != 0, axis=1)])
     xi = np.linalg.norm(factors.topics, axis=0)
     e = factors.topics / xi * bessel_ratio(V, xi)
     length = np.linalg.norm(factors.mean)
-    mean = factors.mean / length * bessel_ratio(V, length)
+    mu = factors.mean / length * bessel_ratio(V, length)
 
     def entropy(concentration):
         return -log_vmf_normalizer(V, concentration) - concentration * bessel_ratio(V, concentration)
 
     B = e.T @ e
     np.fill_diagonal(B, 1.0)
-    value = len(X) * log_vmf_normalizer(V, kappa)
+    value = 0.0
     for v, a in zip(X, shapes, strict=True):
         total, prior = a.sum(), model.alpha
         second = (np.outer(a, a) + np.diag(a)) / (total * (total + 1))
-        value += kappa * (e @ a / total) @ v / np.sqrt((second * B).sum())
+        mean = kappa @ a / total
+        value += mean * (e @ a / total) @ v / np.sqrt((second * B).sum()) + log_vmf_normalizer(V, mean)
+        half = 0.5 * (V - 1)
+        radius = np.hypot(half, mean)
+        value -= 0.5 * half / (radius * (half + radius)) * (kappa @ second @ kappa - mean * mean)
         value -= gammaln(total) - gammaln(a).sum() - gammaln(prior.sum()) + gammaln(prior).sum()
         value -= (a - prior) @ (psi(a) - psi(total))
-    value += K * log_vmf_normalizer(V, sigma) + sigma * (e.T @ mean).sum() + entropy(xi).sum()
-    return value + log_vmf_normalizer(V, kappa_0) + kappa_0 * mean @ model.mean_direction + entropy(length)
+    value += K * log_vmf_normalizer(V, sigma) + sigma * (e.T @ mu).sum() + entropy(xi).sum()
+    return value + log_vmf_normalizer(V, kappa_0) + kappa_0 * mu @ model.mean_direction + entropy(length)
 
 
+@pytest.mark.parametrize("document", [60.0, OF_TOPICS], ids=["one", "each"])
 @pytest.mark.parametrize(("n_features", "n_components"), [(3, 2), (9, 1), (11, 4)])
-def test_the_objective_is_the_formula(n_features, n_components):
+def test_the_objective_is_the_formula(n_features, n_components, document):
     X = make_rows(9, n_features)
-    model = make_model(X, n_components)
+    document = document if np.ndim(document) == 0 else document[:n_components]
+    model = make_model(X, n_components, concentrations=(document, 30.0, 40.0))
     factors, rows = make_factors(model, n_components)
     expected = slow_objective(model, X, factors, rows.shapes)
     assert model.objective(factors, rows, 1.0) == pytest.approx(expected, rel=1e-12)
@@ -95,12 +103,13 @@ def force(model, factors, rows):
     """F_k of the docstring: the gradient but for the entropies in the topics' expectations, from the rows' sums."""
     pull = model.fit_rows(rows, 0, 0.0)[1]
     documents = pull.weighted - (factors.topics * factors.gains()) @ pull.coupling
-    return model.concentrations.document * documents + model.concentrations.topic * factors.expected_mean()[:, None]
+    return model.document_density.reference * documents + model.concentrations.topic * factors.expected_mean()[:, None]
 
 
-def test_gradients_in_topics_agree_with_differences():
+@pytest.mark.parametrize("document", [60.0, OF_TOPICS[:3]], ids=["one", "each"])
+def test_gradients_in_topics_agree_with_differences(document):
     X, K, V = make_rows(12, 8), 3, 8
-    model = make_model(X, K)
+    model = make_model(X, K, concentrations=(document, 30.0, 40.0))
     factors, rows = make_factors(model, K)
     F = force(model, factors, rows)
     xi, directions = factors.concentrations, factors.directions()
@@ -130,11 +139,12 @@ def test_gradients_in_topics_agree_with_differences():
         assert slope == pytest.approx((values[0] - values[1]) / 2e-3, rel=1e-6)
 
 
+@pytest.mark.parametrize("document", [900.0, OF_TOPICS], ids=["one", "each"])
 @pytest.mark.parametrize("prior", [0.05, 1.3, 12.0])
-def test_documents_end_where_differences_vanish(prior):
+def test_documents_end_where_differences_vanish(prior, document):
     """At the top the gradient in the logarithms of a is zero, and from nearby one Newton step gets there."""
     X, K = make_rows(20, 11, density=0.7), 4
-    model = make_model(X, K, prior=prior, concentrations=(900.0, 300.0, 40.0))
+    model = make_model(X, K, prior=prior, concentrations=(document, 300.0, 40.0))
     factors, start = make_factors(model, K)
     rows, _ = model.fit_rows(start, 200, 1e-13)
 
@@ -178,7 +188,7 @@ def test_topics_solve_their_equation(rate):
     pull = model.fit_rows(rows, 0, 0.0)[1]
     moved = model.move_topics(factors, pull, rate, 2.0)
     documents = pull.weighted - (moved.topics * moved.gains()) @ pull.coupling
-    F = 2.0 * model.concentrations.document * documents
+    F = 2.0 * model.document_density.reference * documents
     F += model.concentrations.topic * factors.expected_mean()[:, None]
     wanted = (1 - rate) * factors.topics + rate * F
     np.testing.assert_allclose(moved.topics, wanted, atol=1e-3 * np.abs(wanted).max())
@@ -206,11 +216,15 @@ def run(sampler, model, n_passes):
 
 @pytest.mark.extended
 @pytest.mark.covering
-@pytest.mark.parametrize("concentrations", [(60.0, 30.0, 40.0), (4000.0, 900.0, 40.0), (3.0, 0.5, 0.0)])
+@pytest.mark.parametrize(
+    "concentrations",
+    [(60.0, 30.0, 40.0), (4000.0, 900.0, 40.0), (3.0, 0.5, 0.0), (np.geomspace(9.0, 900.0, 6), 30.0, 40.0)],
+)
 @pytest.mark.parametrize(("n_features", "n_components"), [(3, 2), (9, 1), (25, 6)])
 def test_the_objective_never_falls_and_converges_to_a_stationary_point(n_features, n_components, concentrations):
-    X = make_rows(50, n_features, density=0.6)
-    model = make_model(X, n_components, concentrations=concentrations)
+    X, document = make_rows(50, n_features, density=0.6), concentrations[0]
+    document = document if np.ndim(document) == 0 else document[:n_components]
+    model = make_model(X, n_components, concentrations=(document, *concentrations[1:]))
     state, trace = run(MeanField(5, 1e-10), model, 400)
     assert np.all(np.diff(trace) >= -1e-10 * np.abs(trace[1:]))
     assert state.log_density == pytest.approx(slow_objective(model, X, state.position, state.latents.shapes), rel=1e-9)
@@ -292,6 +306,27 @@ def test_the_cosine_that_stands_in_is_near_the_expected_one(length, within):
     close, plain = np.abs(errors).max(axis=0)
     assert close < within
     assert plain > 3.0 * close
+
+
+def test_the_variance_of_a_concentration_stands_for_its_distribution():
+    """The expectation of log c(kappa(theta)) by simulation; that at the mean concentration is too large."""
+    V, K, rng, errors = 60, 4, np.random.default_rng(0), []
+    model = make_model(make_rows(12, V), K, concentrations=(OF_TOPICS, 300.0, 40.0))
+    factors, rows = make_factors(model, K)
+    rows = rows._replace(shapes=rng.uniform(1.0, 20.0, (model.n_samples, K)))
+    for d, shapes in enumerate(rows.shapes):
+        one = RowFactors(rows.shapes[d : d + 1], rows.projections[d : d + 1], rows.overlaps)
+        mean, cosine = OF_TOPICS @ shapes / shapes.sum(), model.observe(one).cosines[0]
+        alone = make_model(np.ones((1, V)), K, concentrations=(mean, 300.0, 40.0))  # which has the same divergence
+        added = model.batch(np.array([d]))._score(one)[0] - alone._score(one)[0]  # to the log normaliser at the mean
+        drawn = rng.dirichlet(shapes, 20_000) @ OF_TOPICS
+        logs = log_vmf_normalizer(V, drawn) + bessel_ratio(V, mean) * (drawn - mean)  # with a control variate
+        expected = logs.mean() - log_vmf_normalizer(V, mean)
+        errors.append((added - expected, -expected))
+        assert cosine == pytest.approx(model.batch(np.array([d])).alignment(factors, one).document, rel=1e-12)
+    second_order, at_mean = np.abs(errors).max(axis=0)
+    assert second_order < 0.02
+    assert at_mean > 10.0 * second_order
 
 
 def simulate(n_rows, n_features, n_components, seed, kappa=3000.0):
@@ -409,8 +444,9 @@ def test_minibatches_are_a_partition_and_their_model_the_rows():
     assert batch.scale == 500 / len(batches[1])
 
 
-def test_minibatches_of_a_partition_pull_as_all_rows_do():
-    model = make_model(make_rows(50, 12), 3, batch_size=8)
+@pytest.mark.parametrize("document", [60.0, OF_TOPICS[:3]], ids=["one", "each"])
+def test_minibatches_of_a_partition_pull_as_all_rows_do(document):
+    model = make_model(make_rows(50, 12), 3, concentrations=(document, 30.0, 40.0), batch_size=8)
     _, rows = make_factors(model, 3)
     _, whole = model.fit_rows(rows, 2, 1e-9)
     parts = [model.batch(chosen).fit_rows(rows.take(chosen), 2, 1e-9)[1] for chosen in model.choose_batches(KEY)]
