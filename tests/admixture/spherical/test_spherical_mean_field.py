@@ -9,7 +9,12 @@ from scipy.special import gammaln, polygamma, psi
 from skmanifold.admixture._spherical.model import Concentrations
 from skmanifold.admixture._spherical.setup import Setup
 from skmanifold.admixture._spherical.variational import DocumentSums, MeanFieldSAM, RowFactors, SphereFactors
-from skmanifold.admixture._spherical.variational_kernels import _tetragamma
+from skmanifold.admixture._spherical.variational_kernels import (
+    _evaluate_row,
+    _fill_curvature,
+    _tetragamma,
+    add_spread_curvature,
+)
 from skmanifold.distributions import VonMisesFisher, bessel_ratio, bessel_ratio_derivative, log_vmf_normalizer
 from skmanifold.random._keys import root_key
 from skmanifold.samplers._latent.mean_field import MeanField, MeanFieldState, StochasticMeanField
@@ -161,6 +166,31 @@ def test_documents_end_where_differences_vanish(prior, document):
     # Newton's convergence is quadratic: an error in the curvature would leave more than its square.
     near, _ = model.fit_rows(rows._replace(shapes=np.exp(logs + 1e-3)), 1, 0.0)
     assert np.abs(np.log(near.shapes) - logs).max() < 3e-5
+
+
+@pytest.mark.parametrize("document", [900.0, 0.1 * OF_TOPICS, OF_TOPICS], ids=["one", "near", "each"])
+def test_the_curvature_is_that_of_the_gradient(document):
+    V, K = 400, 4
+    model = make_model(make_rows(6, V), K, concentrations=(document, 300.0, 40.0))
+    _, rows = make_factors(model, K)
+    density, prior = model.document_density, (model.alpha, model.alpha.sum())
+
+    def evaluate(logs, b):
+        out = np.empty((3, K))
+        moments = _evaluate_row(np.exp(logs), b, rows.overlaps, *prior, density, *out)
+        return np.exp(logs) * out[0], out, moments[2:]
+
+    for b, logs in zip(rows.projections, np.log(rows.shapes), strict=True):
+        _, (gradient, slope, trigamma), moments = evaluate(logs, b)
+        found, shapes = np.empty((K, K)), np.exp(logs)
+        _fill_curvature(shapes, b, rows.overlaps, *prior, density, *moments, gradient, slope, trigamma, found)
+        add_spread_curvature(density, shapes, b, *moments, slope, np.empty((3, K)), found)
+        steps = 1e-5 * np.eye(K)
+        expected = [(evaluate(logs - step, b)[0] - evaluate(logs + step, b)[0]) / 2e-5 for step in steps]
+        lower = np.tril_indices(K)
+        np.testing.assert_allclose(
+            found[lower], np.array(expected)[lower], rtol=1e-6, atol=1e-6 * np.abs(expected).max()
+        )
 
 
 def test_the_curvature_of_the_digamma_function():
