@@ -67,8 +67,9 @@ def cases():
         for name in kind._samplers:
             family = kind(3, sampler=name, batch_size=10, **SETTINGS)
             found[f"{kind.__name__} {name}"] = family, X, signed_rows(300, 30)
-    each = SphericalAdmixture(3, document_concentration="per_topic", batch_size=10, **SETTINGS)
-    found["concentration of each topic"] = each, X, signed_rows(300, 30)
+    for name in ("gsgnht", "svb"):
+        each = SphericalAdmixture(3, sampler=name, document_concentration="per_topic", batch_size=10, **SETTINGS)
+        found[f"concentration of each topic, {name}"] = each, X, signed_rows(300, 30)
     found["number of topics"] = OrthogonalSphericalAdmixture(None, n_size_moves=4, **SETTINGS), X, signed_rows(60, 30)
     return found
 

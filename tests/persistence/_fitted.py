@@ -136,8 +136,9 @@ def _cases():
     of_table = ExponentialFamilyMixture(2, emission="auto", sampler="gibbs", **SHORT)
     cases["table-classifier"] = (MixtureClassifier(of_table), TABLE, ("fit",))
     cases["table-regressor"] = (MixtureRegressor(of_table), TABLE, ("fit",))
-    topics = SphericalAdmixture(2, document_concentration="per_topic", **SHORT)
-    cases["topic-concentrations"] = (topics, COUNTS, ("fit", "partial_fit"))
+    for sampler in ("gsgnht", "svb"):
+        topics = SphericalAdmixture(2, sampler=sampler, document_concentration="per_topic", **SHORT)
+        cases[f"topic-concentrations-{sampler}"] = (topics, COUNTS, ("fit", "partial_fit"))
     for covariance_type in ("diag", "spherical"):
         mixture = ExponentialFamilyMixture(2, emission=Gaussian(covariance_type), **SHORT)
         cases[f"rows-{covariance_type}"] = (mixture, ROWS, ("fit",))

@@ -88,7 +88,8 @@ class OrthogonalSphericalAdmixture(_FittedTopics):
         :math:`\kappa`. Useful values are of the order of the number of features. "auto" learns it after the first
         quarter of burn-in, as :class:`SphericalAdmixture` does. If the number of topics is inferred, the short runs
         learn it first. "per_topic" learns one for each topic, and an array gives them: the concentration of a document
-        is :math:`\kappa(\theta_d) = \sum_k \theta_{dk} \kappa_k`. Both need `n_components`.
+        is :math:`\kappa(\theta_d) = \sum_k \theta_{dk} \kappa_k`. Both need `n_components`: the number of topics is
+        inferred for given concentrations, and one for each topic would determine it.
     n_components_penalty : float, default=1.0
         :math:`\eta`, the decrease of the log prior probability per topic. Used only if `n_components` is None.
     max_components : int, default=None

@@ -28,7 +28,6 @@ from .._spherical.setup import (
     Setup,
     check_enough,
     checked_document_concentration,
-    has_topic_concentrations,
     initial_document_concentration,
 )
 from .._spherical.targets import PassSums
@@ -290,10 +289,11 @@ def _set_up(
                 setup = setup.tuned(OrthogonalModel(setup, workers), clusters, key, estimator.batch_size)
         return setup, None
     log_prior = _log_prior_of_number(estimator, sampler, rows)
-    if has_topic_concentrations(given):
+    if np.ndim(given) > 0 or given == "per_topic":
         raise ValueError(
             "n_components=None needs one concentration of all documents, document_concentration='auto' or a number, "
-            "because births and deaths of topics change the number of concentrations."
+            "because the number of topics is sampled for given concentrations, and one for each topic would determine "
+            "it. Infer the number with 'auto', then fit again with n_components=n_components_."
         )
     with Workers(estimator.n_jobs) as workers:
         kappa = None if is_learned else float(given)

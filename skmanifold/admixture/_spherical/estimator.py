@@ -198,8 +198,8 @@ class SphericalAdmixture(_FittedTopics):
     With ``document_concentration="per_topic"`` the concentration of a document is :math:`\kappa(\theta_d) = \sum_k
     \theta_{dk} \kappa_k`. The concentrations of the topics are learned by stochastic EM: they maximise
     :math:`\sum_d [\log c_V(\kappa(\theta_d)) + \kappa(\theta_d) \cos_d]` given draws of the proportions, with one
-    pseudo-observation of the cosine 1/2 for each topic. Samplers that do not draw the proportions, "vb" and "svb", need
-    one concentration.
+    pseudo-observation of the cosine 1/2 for each topic. "vb" and "svb" do not draw the proportions: they maximise the
+    expectation of this sum, computed from the mean and the variance of :math:`\kappa(\theta_d)`.
 
     Proportions are drawn by geodesic Monte Carlo on the sphere of their square roots, or in logarithms of gamma
     variates if a Dirichlet parameter is below 1/2. The cost of a transition does not depend on V. The gradient of the
@@ -311,11 +311,11 @@ class SphericalAdmixture(_FittedTopics):
         """Update the model with one minibatch of documents, which represents `total_samples` documents.
 
         Samplers that draw the topics make one step, after a warm-up of the new documents' proportions. Concentrations
-        that are "auto" follow running means over minibatches, from the twentieth on. They and radii that are "auto" are
-        updated after each of the first hundred minibatches, then after 128, 256, ... minibatches. ``components_`` are
-        the mean directions of the draws in the second half of the stream. After `fit`, chains continue from their last
-        state. A minibatch of rows of zeros changes nothing but ``n_batch_iter_``. The estimator is fitted after the
-        first other one.
+        that are "auto" follow running means over minibatches, from the twentieth on; those of topics move towards the
+        estimates from each minibatch. They and radii that are "auto" are updated after each of the first hundred
+        minibatches, then after 128, 256, ... minibatches. ``components_`` are the mean directions of the draws in the
+        second half of the stream. After `fit`, chains continue from their last state. A minibatch of rows of zeros
+        changes nothing but ``n_batch_iter_``. The estimator is fitted after the first other one.
 
         Available only if the sampler supports minibatches.
 

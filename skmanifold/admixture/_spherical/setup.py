@@ -106,11 +106,6 @@ def _unit_mean(given: Any, rows: AnyDirections) -> np.ndarray:
     return mean / np.sqrt(mean @ mean)
 
 
-def has_topic_concentrations(given: Any) -> bool:
-    """Whether each topic has its own concentration of the documents, learned or given."""
-    return np.ndim(given) > 0 or (isinstance(given, str) and given == "per_topic")
-
-
 def checked_document_concentration(given: Any, n_components: int) -> Any:
     """The given concentration of the documents: a word, a number, or an array with one for each topic."""
     if isinstance(given, str):

@@ -126,8 +126,9 @@ class MeanFieldSAM(SphericalDocuments):
     variance :math:`v_d` under its factor. Then :math:`m_d` replaces :math:`\kappa`, also in the sums over documents
     below, and :math:`\log c_V(m_d) - \psi(m_d) v_d / 2` replaces :math:`\log c_V(\kappa)`. This expansion of
     :math:`\mathrm{E} \log c_V(\kappa(\theta_d))` to second order is needed: since :math:`\log c_V` is concave, its
-    value at the mean is too large, and the factors of documents would become too wide. :math:`\psi` is the leading term
-    of :math:`A_V'` for a large V or :math:`\kappa`.
+    value at the mean is too large, and wide factors of documents would seem better than they are. :math:`\psi` is the
+    leading term of :math:`A_V'` for a large V or :math:`\kappa`. The covariance of :math:`\kappa(\theta_d)` and the
+    cosine is small at the optimum, and is neglected.
 
     Each document's factor maximises L by Newton's method in the logarithms of :math:`a_d`; the cost does not depend on
     V. For topics, the gradient of L without the entropies with respect to :math:`e_k` is
