@@ -22,7 +22,8 @@ from skmanifold.admixture._lda.mean_field import MeanFieldLDA
 from skmanifold.admixture._lda.minibatch import MinibatchLDA, TopicPasses
 from skmanifold.admixture._lda.model import LDAModel
 from skmanifold.admixture._orthogonal.passes import ConditionalFrames, OrthogonalModel, unit_setup
-from skmanifold.admixture._spherical.model import Concentrations, SphericalModel
+from skmanifold.admixture._spherical.concentrations import Concentrations
+from skmanifold.admixture._spherical.model import SphericalModel
 from skmanifold.admixture._spherical.setup import Setup
 from skmanifold.admixture._spherical.targets import ConditionalSAM, MinibatchSAM
 from skmanifold.admixture._spherical.variational import MeanFieldSAM

@@ -16,8 +16,8 @@ from ...utils._conditions import Array, Integer, Sizes
 from ...utils._declared import Lacking
 from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
+from .._spherical.concentrations import MOST_CONCENTRATED
 from .._spherical.inference import DrawnTopics, SphericalInference, refuse_learned
-from .._spherical.model import MOST_CONCENTRATED
 from .._spherical.setup import checked_document_concentration, prior_of_proportions
 from .fit_strategy import fit_strategy, largest_number, samples_frames
 from .uncertainty import FrameUncertainty

@@ -21,8 +21,8 @@ from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler, ColumnGibbs
 from ...sparse.directions import AnyDirections, read_directions
 from ...utils._threads import Workers
+from .._spherical.documents import initialize_topics
 from .._spherical.fit_strategies import DrawFit, mean_topics
-from .._spherical.model import initialize_topics
 from .._spherical.passes import SphericalMinibatchPasses
 from .._spherical.setup import (
     Setup,

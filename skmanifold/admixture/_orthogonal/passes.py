@@ -14,7 +14,9 @@ from ...random._keys import Purpose, subkey
 from ...samplers import ColumnGibbs, State
 from ...sparse.directions import AnyDirections
 from ...topics.document_densities import relative_concentrations
-from .._spherical.model import Concentrations, DocumentTerms, Prior, ProportionChains, SphericalModel, WordMajor
+from .._spherical.concentrations import Concentrations
+from .._spherical.documents import initialize_topics
+from .._spherical.model import DocumentTerms, Prior, ProportionChains, SphericalModel, WordMajor
 from .._spherical.passes import BlockwisePasses, TopicStatistics, no_scales
 from .._spherical.setup import Setup
 from .._spherical.targets import ConditionalSAM, PassSums, place_proportions
@@ -47,6 +49,10 @@ class OrthogonalModel(SphericalModel):
         other.alpha = np.full(n_components, self.alpha[0])
         other._set_metric(self.radii, np.zeros(n_components))
         return other
+
+    def initial_topics(self, key: np.uint64) -> np.ndarray:
+        """Initial topics, (K, V): the orthonormal ones nearest to the centres of clusters."""
+        return self.nearest(initialize_topics(self.rows, self.n_components, subkey(key, Purpose.START)).topics)
 
     def nearest(self, topics: np.ndarray) -> np.ndarray:
         """The orthonormal topics nearest to these unit vectors."""

@@ -20,9 +20,9 @@ from ...utils._sklearn import Interval, NumberOf, StrOptions
 from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, available_if, fit_context
 from .._posterior.uncertainty import TopicUncertainty
 from .._tokens.fits import is_variational
+from .concentrations import MOST_CONCENTRATED
 from .fit_strategies import FactorStream, fit_strategy, stream_strategy
 from .inference import DrawnTopics, SphericalInference, refuse_learned
-from .model import MOST_CONCENTRATED
 from .setup import Setup, checked_document_concentration, prior_of_proportions
 from .streams import SphericalStream
 

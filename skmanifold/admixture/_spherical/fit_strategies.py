@@ -19,15 +19,9 @@ from ...sparse.directions import read_directions
 from ...utils._conditions import Length
 from ...utils._threads import Workers
 from .._tokens.fits import is_variational
-from .model import Concentrations, SphericalModel
-from .passes import (
-    WAIT,
-    BlockwisePasses,
-    SphericalMinibatchPasses,
-    first_proportions,
-    learn_all_concentrations,
-    proportions_of,
-)
+from .concentrations import Concentrations, learn_all_concentrations
+from .model import SphericalModel
+from .passes import WAIT, BlockwisePasses, SphericalMinibatchPasses, first_proportions, proportions_of
 from .setup import Setup, set_up, without_metric
 from .streams import STREAM_WAIT, SphericalStream
 from .variational import Alignment, MeanFieldSAM, SphereFactors

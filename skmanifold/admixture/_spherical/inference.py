@@ -24,7 +24,7 @@ from ...utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike
 from ...utils._validation import check_prior_sizes, validate_proportions
 from .._posterior.topic_frame import TopicFrame
 from .._tokens.new_rows import draw_proportions
-from .model import MOST_CONCENTRATED
+from .concentrations import MOST_CONCENTRATED
 from .setup import PRIOR
 
 

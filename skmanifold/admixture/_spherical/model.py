@@ -5,17 +5,15 @@ from __future__ import annotations
 import copy
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...distributions import log_vmf_normalizer
 from ...manifolds import Sphere
-from ...mixture._von_mises_fisher import VonMisesFisherMixture
 from ...random._keys import Purpose, subkey
-from ...random._variates import some_rows
 from ...sparse.directions import AnyDirections
-from ...topics.document_densities import DocumentDensity, density_of, relative_concentrations
+from ...topics.document_densities import relative_concentrations
 from ...topics.spherical_kernels import (
     collapsed_mean_prior,
     combine_columns,
@@ -25,29 +23,16 @@ from ...topics.spherical_kernels import (
     multiply_columns,
     whole_gram,
 )
-from ...utils._conditions import Array, Real
 from ...utils._threads import Workers, split_range
+from .concentrations import Concentrations
+from .documents import SphericalDocuments
+from .variational import initial_topics
 
 if TYPE_CHECKING:  # `setup` uses these models
     from .setup import Setup
 
 _DOCUMENTS, _TASKS = 32, 32  # least documents of a task; largest number of tasks
 _WORDS = 8192  # words of a task
-_N_ITERATIONS, _ROWS_OF_TOPIC = 10, 200  # of the clusters at whose centres topics start
-
-
-MOST_CONCENTRATED = 1e18  # the estimate for nearly equal directions with a million features
-
-
-class Concentrations(NamedTuple):
-    """The three concentrations of the model."""
-
-    document: (
-        Annotated[np.ndarray, Array("float64", "_", low=0, high=MOST_CONCENTRATED)]
-        | Annotated[float, Real(low=0, high=MOST_CONCENTRATED)]
-    )  # of documents about the mixture of their topics; (K,) if each topic has its own
-    topic: Annotated[float, Real(low=0, high=MOST_CONCENTRATED)]  # of topics about their mean direction
-    mean: Annotated[float, Real(low=0, high=MOST_CONCENTRATED)]  # of the mean direction about its prior direction
 
 
 class ProportionChains(NamedTuple):
@@ -87,26 +72,6 @@ class Prior(NamedTuple):
         return -float(log_vmf_normalizer(len(self.gradient), self.length))
 
 
-class SphericalDocuments:
-    """Documents, priors and concentrations of the model of topics; `total_samples` is the number they stand for."""
-
-    def __init__(self, setup: Setup, workers: Workers, total_samples: int | None):
-        self.rows, self.alpha, self.mean_direction, self.concentrations = setup[:4]
-        self.directed = self.rows.directed  # rows of zeros carry no information
-        self.workers = workers
-        self.total_samples = len(self.directed) if total_samples is None else total_samples
-
-    @property
-    def n_components(self) -> int:
-        """Number of topics K."""
-        return len(self.alpha)
-
-    @property
-    def document_density(self) -> DocumentDensity:
-        """The distribution of a document given its proportions."""
-        return density_of(self.concentrations.document, self.rows.n_features)
-
-
 class SphericalModel(SphericalDocuments):
     r"""Topics :math:`\beta_k` of a spherical admixture, given documents as unit vectors :math:`v_d`.
 
@@ -142,13 +107,14 @@ class SphericalModel(SphericalDocuments):
         """Variances of the coordinates of the minibatch gradient at the position, (K V,); larger for frequent words."""
         return np.multiply.outer(self.noise / self.radii**2, self._word_power).ravel()
 
-    def initial_topics(self, key: np.uint64) -> np.ndarray:
-        """Initial topics, at the centres of clusters of documents, (K, V)."""
-        return self.nearest(initialize_topics(self.rows, self.n_components, subkey(key, Purpose.START)).topics)
-
     def nearest(self, topics: np.ndarray) -> np.ndarray:
         """The topics nearest to these unit vectors: themselves."""
         return topics
+
+    def initial_topics(self, key: np.uint64) -> np.ndarray:
+        """Initial topics, (K, V). From centres of clusters, samplers need hundreds of passes to find negative entries."""
+        setup = self.setup._replace(concentrations=self.concentrations)
+        return initial_topics(setup, self.workers, self.total_samples, subkey(key, Purpose.START))
 
     def topics(self, position: np.ndarray) -> np.ndarray:
         """Topics as unit vectors, (K, V), of one chain's position."""
@@ -258,25 +224,3 @@ def _relative_variance(rows: AnyDirections) -> np.ndarray:
     variance = squares / n - mean * mean
     total = variance.sum()
     return variance * (V / total) if total > 0 else np.ones(V)
-
-
-class InitialTopics(NamedTuple):
-    """Centres of clusters of documents and their concentration."""
-
-    topics: np.ndarray  # (K, V), unit rows
-    concentration: float  # concentration of the documents about their cluster's centre
-
-
-def initialize_topics(rows: AnyDirections, n_components: int, key: np.uint64) -> InitialTopics:
-    """Cluster a random sample of at most 200 documents per topic by hard von Mises-Fisher EM."""
-    directed = rows.directed
-    chosen = some_rows(key, Purpose.START, len(directed), min(len(directed), _ROWS_OF_TOPIC * n_components))
-    mixture = VonMisesFisherMixture(
-        n_components,
-        assignment="hard",
-        concentration="shared",
-        max_iter=_N_ITERATIONS,
-        tol=0.0,  # always all iterations: initial topics need not converge
-        random_state=int(key >> np.uint64(32)),
-    ).fit(rows.matrix(directed[chosen]))
-    return InitialTopics(mixture.mean_directions_, float(mixture.concentrations_[0]))

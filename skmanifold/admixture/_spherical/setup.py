@@ -12,8 +12,10 @@ from ...topics.proportions import check_doc_topic_prior
 from ...utils._conditions import Array, Length, nothing
 from ...utils._threads import Workers
 from ...utils._validation import of_columns
-from .model import MOST_CONCENTRATED, Concentrations, InitialTopics, SphericalModel, initialize_topics
-from .passes import initially_tuned, learn_concentration
+from .concentrations import MOST_CONCENTRATED, Concentrations, learn_concentration
+from .documents import InitialTopics, initialize_topics
+from .model import SphericalModel
+from .passes import initially_tuned
 
 PRIOR = Array("float64", "n_components", low=1e-50, high=1e50)  # so that squares neither underflow nor overflow
 RADII = Array("float64", "n_components", above=0, high=1e100)

@@ -15,12 +15,12 @@ from ...samplers._states import PassState, detached, is_of
 from ...utils._conditions import Array, Length, Point, Real, Sizes
 from ...utils._declared import Keyed
 from ...utils._threads import Workers
-from .model import Concentrations, SphericalModel
+from .concentrations import Concentrations, learn_all_concentrations
+from .model import SphericalModel
 from .passes import (
     SphericalMinibatchPasses,
     TopicStatistics,
     blend,
-    learn_all_concentrations,
     log_density_of,
     observe_draws,
     proportions_of,

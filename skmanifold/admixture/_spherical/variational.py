@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -13,18 +13,22 @@ from ...distributions._bessel import log_density_at_mode
 from ...models._minibatch import random_batches
 from ...random._keys import Purpose, fold_in_each, subkey
 from ...random._variates import fill_normal
+from ...samplers import MeanField
 from ...topics.document_densities import OneConcentration
 from ...topics.spherical_kernels import combine_columns, multiply_columns, whole_gram
 from ...utils._conditions import Array, Real, Sizes
 from ...utils._threads import Workers, split_by_task, split_range
-from .model import MOST_CONCENTRATED, Concentrations, SphericalDocuments, initialize_topics
-from .passes import ObservedShares, learning_rows
-from .setup import Setup
+from .concentrations import MOST_CONCENTRATED, Concentrations, ObservedShares, learning_rows
+from .documents import SphericalDocuments, initialize_topics
 from .variational_kernels import expectation_gains, fit_rows, score_rows, solve_topics
+
+if TYPE_CHECKING:  # `setup` uses models, whose initial topics are from here
+    from .setup import Setup
 
 _ROWS_OF_TASK = 64  # a millisecond or more
 _CELLS_OF_TASK = 1 << 19
 _WORK_OF_TASK = 1 << 22
+_N_FIRST_PASSES = 40  # before those of a sampler that draws topics
 _N_SWEEPS = 20
 _SWEEP_TOL = 1e-4
 _FIRST_WEIGHT = 10.0  # pseudo-tokens per topic in a document's initial factor, distributed by its projections
@@ -157,7 +161,6 @@ class MeanFieldSAM(SphericalDocuments):
         self, setup: Setup, workers: Workers, *, batch_size: int | None = None, total_samples: int | None = None
     ):
         super().__init__(setup, workers, total_samples)
-        self._setup = setup
         self.batch_size = batch_size
 
     @property
@@ -271,7 +274,7 @@ class MeanFieldSAM(SphericalDocuments):
         """The model of some of the documents."""
         if len(chosen) == self.n_samples:
             return self
-        some = self._setup._replace(rows=self.rows.take(self.directed[chosen]), concentrations=self.concentrations)
+        some = self.setup._replace(rows=self.rows.take(self.directed[chosen]), concentrations=self.concentrations)
         return MeanFieldSAM(some, self.workers, total_samples=self.total_samples)
 
     # Parts
@@ -332,6 +335,15 @@ class MeanFieldSAM(SphericalDocuments):
         tasks = [(*part, *shared) for part in split_range(self.n_samples, 8 * _ROWS_OF_TASK)]
         parts = self.workers.run(score_rows, tasks)
         return sum(part[0] for part in parts) + self.n_samples * self._log_peak, sum(part[1] for part in parts)
+
+
+def initial_topics(setup: Setup, workers: Workers, total_samples: int, key: np.uint64) -> np.ndarray:
+    """Directions of topics after some passes of mean-field inference from the centres of clusters, (K, V)."""
+    model, passes = MeanFieldSAM(setup, workers, total_samples=total_samples), MeanField()
+    state = passes.init(model, key)
+    for _ in range(_N_FIRST_PASSES):
+        state = passes.step(model, state)
+    return state.statistics
 
 
 def _lengths(columns: np.ndarray) -> np.ndarray:

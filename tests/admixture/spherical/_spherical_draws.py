@@ -4,7 +4,8 @@ import numpy as np
 import scipy.sparse as sp
 from samplers._evidence import Estimate, summarize
 
-from skmanifold.admixture._spherical.model import Concentrations, SphericalModel
+from skmanifold.admixture._spherical.concentrations import Concentrations
+from skmanifold.admixture._spherical.model import SphericalModel
 from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses
 from skmanifold.admixture._spherical.setup import Setup
 from skmanifold.admixture._spherical.targets import MinibatchSAM

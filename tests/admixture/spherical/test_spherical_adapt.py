@@ -7,8 +7,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 
 from skmanifold import OrthogonalSphericalAdmixture, SphericalAdmixture
-from skmanifold.admixture._spherical.model import Concentrations
-from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses, initially_tuned, learn_concentration
+from skmanifold.admixture._spherical.concentrations import Concentrations, learn_concentration
+from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses, initially_tuned
 from skmanifold.admixture._spherical.targets import MinibatchSAM
 from skmanifold.distributions import bessel_ratio, bessel_ratio_derivative, inverse_bessel_ratio
 from skmanifold.distributions._von_mises_fisher import sample_cosine_complement

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln, polygamma, psi
 
-from skmanifold.admixture._spherical.model import Concentrations
+from skmanifold.admixture._spherical.concentrations import Concentrations
 from skmanifold.admixture._spherical.setup import Setup
 from skmanifold.admixture._spherical.variational import DocumentSums, MeanFieldSAM, RowFactors, SphereFactors
 from skmanifold.admixture._spherical.variational_kernels import (

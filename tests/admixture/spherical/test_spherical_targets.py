@@ -8,7 +8,8 @@ import scipy.sparse as sp
 from scipy.special import gammaln
 
 from skmanifold.admixture._orthogonal.passes import ConditionalFrames
-from skmanifold.admixture._spherical.model import Concentrations, ProportionChains, SphericalModel
+from skmanifold.admixture._spherical.concentrations import Concentrations
+from skmanifold.admixture._spherical.model import ProportionChains, SphericalModel
 from skmanifold.admixture._spherical.setup import Setup
 from skmanifold.admixture._spherical.targets import ConditionalSAM, MinibatchSAM, move_chains, terms_given_proportions
 from skmanifold.distributions import bessel_ratio, log_vmf_normalizer

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from skmanifold import OrthogonalSphericalAdmixture, SphericalAdmixture
-from skmanifold.admixture._spherical.model import Concentrations
-from skmanifold.admixture._spherical.passes import learn_topic_concentrations, observe_draws
+from skmanifold.admixture._spherical.concentrations import Concentrations, learn_topic_concentrations
+from skmanifold.admixture._spherical.passes import observe_draws
 from skmanifold.admixture._spherical.setup import Setup
 from skmanifold.admixture._spherical.variational import MeanFieldSAM
 from skmanifold.distributions import bessel_ratio, log_vmf_normalizer
