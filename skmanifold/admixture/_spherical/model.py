@@ -112,7 +112,7 @@ class SphericalModel(SphericalDocuments):
         return topics
 
     def initial_topics(self, key: np.uint64) -> np.ndarray:
-        """Initial topics, (K, V). From centres of clusters, samplers need hundreds of passes to find negative entries."""
+        """Initial topics, (K, V). From centres of clusters, samplers find negative entries slowly."""
         setup = self.setup._replace(concentrations=self.concentrations)
         return initial_topics(setup, self.workers, self.total_samples, subkey(key, Purpose.START))
 

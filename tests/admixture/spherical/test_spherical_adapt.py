@@ -8,6 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skmanifold import OrthogonalSphericalAdmixture, SphericalAdmixture
 from skmanifold.admixture._spherical.concentrations import Concentrations, learn_concentration
+from skmanifold.admixture._spherical.documents import initialize_topics
+from skmanifold.admixture._spherical.model import SphericalModel
 from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses, initially_tuned
 from skmanifold.admixture._spherical.targets import MinibatchSAM
 from skmanifold.distributions import bessel_ratio, bessel_ratio_derivative, inverse_bessel_ratio
@@ -19,6 +21,30 @@ from skmanifold.samplers import GSGNHT, SGGMC
 from ._spherical_draws import KEY, generate, make_model
 
 pytestmark = pytest.mark.filterwarnings(r"ignore:batch_size=10 has no effect:UserWarning")  # all have the same
+
+# --- initial topics ---------------------------------------------------------------------------------------
+
+
+def mean_cosine(topics, planted):
+    """Mean cosine of topics and planted ones, in the order in which it is largest."""
+    cosines = topics @ planted.T
+    return cosines[linear_sum_assignment(cosines, maximize=True)].mean()
+
+
+@pytest.mark.parametrize("total_samples", [None, 4000])
+def test_initial_topics_are_near_planted_ones_whose_clusters_are_not(total_samples):
+    # Each document has all topics, so that centres of clusters are far from topics.
+    concentrations = Concentrations(2000.0, 50.0, 50.0)
+    mean, planted, documents = generate(100, 5, 400, concentrations, 3.0, 1)
+    given = make_model(documents, np.full(5, 3.0), concentrations, 10.0, mean)
+    model = SphericalModel(given.setup, given.workers, total_samples)
+    for chain in range(2):
+        key = subkey(KEY, chain)
+        found = model.initial_topics(key)
+        assert np.allclose(np.linalg.norm(found, axis=1), 1.0)
+        assert mean_cosine(found, planted) > 0.98
+        assert mean_cosine(initialize_topics(model.rows, 5, key).topics, planted) < 0.8
+
 
 # --- temperature ------------------------------------------------------------------------------------------
 
