@@ -4,7 +4,8 @@ BBC news and docstrings are split at random into 2/3 training texts and 1/3 held
 split. At most 2,000 random training texts and 1,000 random held-out texts are used, and the first 500 held-out texts
 for densities. The seed of a run is that of the texts and of the fits. Words are in at least 10 and in at most 20% of
 the training texts. Directions are tf-idf (sublinear), and "embeddings": 100 columns of `TruncatedSVD` of tf-idf, scaled
-to unit length, in float32. All methods have the same number of topics.
+to unit length, in float32. All methods have the same number of topics, except "fivefold": a mixture with five times as
+many components.
 
 Labels are predicted by logistic regression on proportions or membership probabilities; those of docstrings are the
 packages. The coherence of words is the NPMI of ten words per topic over all texts of the corpus.
@@ -56,6 +57,7 @@ MIXTURE = "VonMisesFisherMixture"  # that densities are compared with
 DENSITIES = {
     MIXTURE: VonMisesFisherMixture,
     f"{MIXTURE}, shared": partial(VonMisesFisherMixture, concentration="shared"),
+    f"{MIXTURE}, fivefold": lambda n_components, **settings: VonMisesFisherMixture(5 * n_components, **settings),
     "SphericalAdmixture": SphericalAdmixture,
     "SphericalAdmixture, per_topic": partial(SphericalAdmixture, document_concentration="per_topic"),
     "SphericalAdmixture, vb": partial(SphericalAdmixture, sampler="vb"),
@@ -279,4 +281,6 @@ if __name__ == "__main__":
     with threadpool_limits(1):
         (compare_samplers if options.samplers else compare_models)(options)
     notes = "Medians (ranges) over seeds, standard errors of one seed; processor times, one core."
+    if not options.samplers:
+        notes += f' {options.n_components} topics; "fivefold" has five times as many components.'
     finish(options, part="_samplers" if options.samplers else "", notes=notes)
