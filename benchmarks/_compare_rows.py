@@ -13,10 +13,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
 from benchmarks._compare_turns import Contest, Contestant, Measure, has_data, timed
+from benchmarks._corpora import read_given
 from benchmarks.dp_tables import fit_dp, fit_latent_classes
 from benchmarks.dp_tables import load as load_categories
 from benchmarks.families_held_out import latent_classes, load, methods, ours, seconds_a_pass, split
-from benchmarks.sam_scores import load as load_news
 from benchmarks.subspaces_uci import classifiers
 from benchmarks.subspaces_uci import load as load_classes
 from skmanifold import SphericalAdmixture, VonMisesFisherMixture
@@ -170,8 +170,7 @@ def categorical(quick):
 def directions(quick):
     """Groups of normalised documents, found without their labels."""
     if has_data():
-        news = load_news()
-        (train, truth), (test, expected) = ((news[p, "tfidf"], news[p, "labels"]) for p in ("train", "test"))
+        train, test, truth, expected = read_given("ng20diff", "tfidf")
         name = "20 Newsgroups, three groups, tf-idf"
         if quick:
             train, test, expected = train[::4], test[::4], expected[::4]

@@ -8,7 +8,7 @@ exception: HDBSCAN is fitted with three values of `min_cluster_size`, and the on
 labels is reported. All other settings are the defaults, except the ones named in the tables.
 
 Then Dirichlet process mixtures infer the number of clusters, of the same rows and of rows drawn from a mixture fitted
-to them. Last, spherical admixtures are compared with a mixture.
+to them.
 
     python -m benchmarks.direction_quality --write
 """
@@ -21,7 +21,6 @@ import warnings
 from functools import partial
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.cluster import HDBSCAN, KMeans, MiniBatchKMeans
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfTransformer
@@ -30,39 +29,23 @@ from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
-from benchmarks._corpora import data_folder
+from benchmarks._corpora import SPLIT, read_labelled
 from benchmarks._results import add_write, begin_table, finish, row, title
-from skmanifold import DPMixture, ExponentialFamilyMixture, SphericalAdmixture, VonMisesFisherMixture
+from skmanifold import DPMixture, ExponentialFamilyMixture, VonMisesFisherMixture
 from skmanifold.emissions import VonMisesFisher
 
-CORPORA = {"BBC": ("bbc_counts", "bbc_labels"), "NSF": ("nsf_counts", "nsf_directorate"), "20 Newsgroups": None}
+CORPORA = "BBC", "NSF", "20 Newsgroups"
 LEAST_CLUSTERS = (5, 15, 50)  # values of `min_cluster_size`
 GIVEN = 0.25  # the given concentration of a Dirichlet process mixture, relative to the number of columns
-MOST_ROWS, MOST_HELD_OUT = 3000, 2000  # of spherical admixtures
 VMF = "von_mises_fisher"
 
 
 # Data
 
 
-def read_counts(name):
-    return sp.csr_array(sp.load_npz(data_folder() / f"{name}.npz"), dtype=np.float64)
-
-
-def read_texts(corpus, seed):
-    """Counts of the training rows and the held-out rows, and their labels."""
-    if CORPORA[corpus] is None:
-        counts = [read_counts(f"ng20_{part}_counts") for part in ("train", "test")]
-        return *counts, *(np.load(data_folder() / f"ng20_{part}_labels.npy") for part in ("train", "test"))
-    counts, labels = CORPORA[corpus]
-    X, y = read_counts(counts), np.load(data_folder() / f"{labels}.npy")
-    train, test = np.split(np.random.default_rng(seed).permutation(len(y)), [2 * len(y) // 3])
-    return X[train], X[test], y[train], y[test]
-
-
 def read_vectors(corpus, n_columns, seed):
     """Unit vectors of the training rows and the held-out rows, and their labels."""
-    train, test, *labels = read_texts(corpus, seed)
+    train, test, *labels = read_labelled(corpus, seed)
     tfidf = TfidfTransformer(sublinear_tf=True).fit(train)
     svd = TruncatedSVD(n_columns, random_state=0).fit(tfidf.transform(train))
     vectors = [svd.transform(tfidf.transform(X)) for X in (train, test)]
@@ -76,7 +59,7 @@ class Vectors:
 
     def __init__(self, corpus, n_columns, seeds):
         self.corpus, self.n_columns = corpus, n_columns
-        self.is_one_split = CORPORA[corpus] is None
+        self.is_one_split = corpus in SPLIT
         of_split = seeds[:1] if self.is_one_split else seeds
         self._splits = {seed: read_vectors(corpus, n_columns, seed) for seed in of_split}
         self.first = self._splits[seeds[0]]
@@ -272,40 +255,6 @@ def measure(vectors, seeds):
     return found
 
 
-def fit_admixture(make, vectors, seed):
-    train, test, _, labels = vectors.of(seed)
-    rng = np.random.default_rng(seed)
-    train = train[np.sort(rng.permutation(len(train))[:MOST_ROWS])]
-    kept = np.sort(rng.permutation(len(test))[:MOST_HELD_OUT])
-    model, seconds = timed(make(random_state=seed), train)
-    start = time.process_time()
-    found = {"nats": model.score(test[kept]), "scoring": time.process_time() - start, "seconds": seconds}
-    found["nmi"] = agreement(labels[kept], model.transform(test[kept]).argmax(axis=1))
-    if isinstance(model, SphericalAdmixture):
-        found["temperature"] = float(np.mean(model.posterior_["temperature"]))
-    return found
-
-
-def compare_admixtures(sets, seeds):
-    title(f"Spherical admixtures, 100 columns, at most {MOST_ROWS:,} training rows and {MOST_HELD_OUT:,} held-out rows")
-    measures = "nats per held-out row", "normalised mutual information", "fit, seconds", "scoring, seconds"
-    begin_table(("texts", "method", *measures, "temperature"))
-    for corpus in ("BBC", "20 Newsgroups"):
-        vectors = sets[corpus, 100]
-        methods = {
-            "VonMisesFisherMixture": partial(VonMisesFisherMixture, vectors.n_labels),
-            "SphericalAdmixture": partial(SphericalAdmixture, vectors.n_labels, max_iter=100),
-        }
-        train, test, *_ = vectors.first
-        SphericalAdmixture(vectors.n_labels, max_iter=8, random_state=0).fit(train[:200]).score(test[:20])
-        found = {name: [fit_admixture(make, vectors, seed) for seed in seeds] for name, make in methods.items()}
-        nats = marked({name: of(fits, "nats") for name, fits in found.items()}, 2)
-        nmi = marked({name: of(fits, "nmi") for name, fits in found.items()}, 3)
-        for name, fits in found.items():
-            times = (f"{np.median(of(fits, key)):.2f}" for key in ("seconds", "scoring"))
-            row((corpus, f"`{name}`", nats[name], nmi[name], *times, cell_of(fits, "temperature", 3)))
-
-
 NOTES = f"""Means ± standard errors over three seeds; processor times are medians, one core. The best method of each
 comparison is in bold. A dagger (†) marks methods that are within one standard error of the best, namely that of the
 best. HDBSCAN cannot predict: its clusters are those of the fitted rows, and its dropped rows count as one class. Its
@@ -313,13 +262,13 @@ best. HDBSCAN cannot predict: its clusters are those of the fitted rows, and its
 `concentration="shared"`, and `ExponentialFamilyMixture` has the emission `"von_mises_fisher"`, also with a shared
 concentration. The given concentration of `DPMixture` is a quarter of the number of columns; this rule was chosen after
 a look at three multiples with one seed. For "rows drawn from the mixture" the labels are the components of the mixture
-with the number of labels. The labels of spherical admixtures are the largest proportions."""
+with the number of labels."""
 
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")  # estimators warn when they reach the largest number of iterations
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--corpora", nargs="+", default=list(CORPORA), choices=CORPORA)
+    parser.add_argument("--corpora", nargs="+", default=CORPORA, choices=CORPORA)
     parser.add_argument("--columns", type=int, nargs="+", default=[100, 300])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     add_write(parser)
@@ -330,6 +279,4 @@ if __name__ == "__main__":
         found = {key: measure(vectors, options.seeds) for key, vectors in sets.items()}
         show_fixed(found, sets)
         show_numbers(found, sets)
-        if all((corpus, 100) in sets for corpus in ("BBC", "20 Newsgroups")):
-            compare_admixtures(sets, options.seeds)
     finish(options, notes=NOTES.replace("\n", " "))

@@ -20,10 +20,11 @@ from benchmarks import _compare_turns as turns
 from benchmarks import _esca_variants as variants
 from benchmarks import _mixtures_of_mixtures as nested
 from benchmarks import _results as results
-from benchmarks import compare, first_fit, seeded_results
+from benchmarks import compare, direction_models, first_fit, seeded_results
 from benchmarks import lda_ablation as ablation
 from benchmarks._corpora import split_documents
 from benchmarks.asv.suites import first_use, passes, quality
+from skmanifold import VonMisesFisherMixture
 from skmanifold.datasets import make_lda_corpus
 
 FOLDER = Path(compare.__file__).parent
@@ -293,6 +294,20 @@ def test_seeded_results_that_differ_are_named(tmp_path, capsys):
     before.write_text(shown.replace(shown[-5], "0" if shown[-5] != "0" else "1"))
     assert seeded_results.main([*case, "--compare", str(before)]) == 1
     assert capsys.readouterr().out == f"1 cases, 0 differ\ndiffers: {shown}1 cases, 1 differ\n"
+
+
+def test_runs_that_were_kept_are_not_repeated(tmp_path, monkeypatch):
+    mixture, measured = direction_models.MIXTURE, []
+    methods = {mixture: VonMisesFisherMixture, "other": VonMisesFisherMixture}
+    texts = SimpleNamespace(rows={"tf-idf": (np.eye(4), None)})
+    monkeypatch.setattr(direction_models, "read_texts", lambda *_: texts)
+    monkeypatch.setattr(direction_models, "measure", lambda name, *_: measured.append(name) or {"nats": len(measured)})
+    options = SimpleNamespace(keep=tmp_path / "runs.jsonl", seeds=[0], n_components=2, quick=False)
+    first = direction_models.measure_all("a", "tf-idf", methods, None, options)
+    assert direction_models.measure_all("a", "tf-idf", methods, None, options) == first
+    options.seeds = [0, 1]
+    again = direction_models.measure_all("a", "tf-idf", methods, None, options)
+    assert (measured, again["other"]) == ([mixture, "other"] * 2, [{"nats": 2}, {"nats": 4}])
 
 
 @pytest.mark.parametrize("b", [0.01, 3.0, 100.0])

@@ -31,6 +31,7 @@ LONG = {
     "doc/getting_started/texts.md",
     "doc/index.md",
     "doc/reproducibility.md",
+    "doc/user_guide/choosing_direction_models.md",
     "doc/user_guide/coming_from.md",
     "doc/user_guide/densities.md",
     "doc/user_guide/diagnostics.md",
