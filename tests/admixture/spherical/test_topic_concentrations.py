@@ -8,8 +8,9 @@ import scipy.sparse as sp
 
 from skmanifold import OrthogonalSphericalAdmixture, SphericalAdmixture
 from skmanifold.admixture._spherical.concentrations import Concentrations, learn_topic_concentrations
-from skmanifold.admixture._spherical.passes import observe_draws
+from skmanifold.admixture._spherical.passes import blend, gradient_noise, no_scales, observe_draws
 from skmanifold.admixture._spherical.setup import Setup
+from skmanifold.admixture._spherical.targets import NO_DRAWS, PassSums, move_chains
 from skmanifold.admixture._spherical.variational import MeanFieldSAM
 from skmanifold.distributions import bessel_ratio, log_vmf_normalizer
 from skmanifold.samplers import MeanField
@@ -39,6 +40,19 @@ def model_of(n):
     chains = model.init_chains(0)
     chains.points[:] = np.sqrt(theta[:n])
     return model, chains, topics
+
+
+def test_noise_is_positive_although_the_weighted_cosine_exceeds_one():
+    model, chains, topics = model_of(50)
+    model = model.tuned(
+        model.concentrations._replace(document=np.array([1.0, 1.0, 1.0, 5000.0])), model.radii, model.noise
+    )
+    turned, chosen = model.to_word_major(topics), np.argsort(-chains.points[:50, 3])[:20]
+    sums = PassSums(4)
+    sums.add(move_chains(model, chains, chosen, KEY, turned, 1, True, NO_DRAWS), model.prior(turned.topics))
+    scales = blend(no_scales(4), sums, 1.0)
+    assert scales.cosine > 1.0
+    assert np.all(gradient_noise(model, scales, 10) > 0.0)
 
 
 @pytest.mark.extended
