@@ -1,12 +1,12 @@
 """Held-out log perplexity of spherical admixtures against seconds, by sampler.
 
 20News-different with the tf-idf of the authors (1,666 training and 1,107 test documents, V=5,000), K=20, or Wikipedia
-as tf-idf (3,000 words of medium document frequency, 1,000 test documents), K=50, at the concentrations of Liu et al.
-(2016), figure 5. After fixed times, which exclude scoring, the score is that of up to 10 evenly spaced draws of the
-second half of the run so far, averaged document by document, as `score` would give it; variational methods have one
-estimate. It is the negative mean log density per document with respect to surface area, by importance sampling. With
-``--biased`` the estimator of the paper (1,000 draws from the prior) is applied to the last topics of a run. One core.
-Results are appended to a CSV file.
+or 16,000 abstracts of NSF as tf-idf (3,000 words of medium document frequency, 1,000 test documents), K=50, at the
+concentrations of Liu et al. (2016), figure 5. After fixed times, which exclude scoring, the score is that of up to 10
+evenly spaced draws of the second half of the run so far, averaged document by document, as `score` would give it;
+variational methods have one estimate. It is the negative mean log density per document with respect to surface area,
+by importance sampling. With ``--biased`` the estimator of the paper (1,000 draws from the prior) is applied to the
+last topics of a run. One core. Results are appended to a CSV file.
 
     python -m benchmarks.sam_perplexity --data news --seeds 0 1 2 3 4
     python -m benchmarks.sam_perplexity --data news --draw --write
@@ -55,8 +55,10 @@ METHODS = {  # sampler, and the size of its minibatches: that of the paper, None
 }
 DATA = {  # topics, minibatch, kappa_1, sigma, kappa_0, passes of burn-in of minibatch and of other samplers
     "news": (20, 50, 3e4, 1e4, 1e4, 40, 150),
-    "wiki": (50, 100, 2e4, 6e3, 6e3, 1, 10),
+    "wiki": (50, 100, 2e4, 6e3, 6e3, 20, 20),
+    "nsf": (50, 100, 2e4, 6e3, 6e3, 20, 20),
 }
+COUNTS = {"wiki": ("wiki2018_counts", None), "nsf": ("nsf_counts", 16_000)}  # file, and largest number of documents
 FIELDS = ("method", "seed", "seconds", "passes", "log_perplexity", "single", "temperature", "biased")
 N_AVERAGED = 10
 
@@ -66,12 +68,13 @@ def load(name):
     if name == "news":
         parts = [sp.load_npz(data_folder() / f"ng20diff_{part}_tfidf.npz") for part in ("train", "test")]
     else:
-        counts = sp.csr_array(sp.load_npz(data_folder() / "wiki2018_counts.npz")).astype(np.float64)
+        file, most = COUNTS[name]
+        counts = sp.csr_array(sp.load_npz(data_folder() / f"{file}.npz")).astype(np.float64)
         frequency = np.asarray((counts > 0).sum(axis=0)).ravel() / counts.shape[0]
         middling = np.argsort(np.abs(np.log(frequency + 1e-12) - np.log(0.02)), kind="stable")[:3000]
         counts = counts[:, np.sort(middling)]
         counts = counts[np.asarray(counts.sum(axis=1)).ravel() > 20]
-        order = np.random.default_rng(0).permutation(counts.shape[0])
+        order = np.random.default_rng(0).permutation(counts.shape[0])[:most]
         parts = [tfidf(counts[order[1000:]]), tfidf(counts[order[:1000]])]
     return [as_directions(part) for part in parts]
 
@@ -87,8 +90,8 @@ def tfidf(counts):
     return counts @ sp.diags_array(np.log(n / (1.0 + frequency)))
 
 
-def begin(name, rows, data, seed, workers):
-    """The strategy of the fit, its model and first state."""
+def begin(name, rows, data, seed, workers, prepare=None):
+    """The strategy of the fit, its model, which `prepare` may change, and first state."""
     make, batch = METHODS[name]
     K, minibatch, kappa, sigma, kappa_0, burn_in, burn_in_full = DATA[data]
     sampler, key = make(), root_key(seed)
@@ -106,6 +109,8 @@ def begin(name, rows, data, seed, workers):
     burn_in = burn_in if batch else burn_in_full
     strategy = fit_strategy(admixture, matrix(rows), Run(sampler, key, Schedule(burn_in + 1, burn_in, 1)))
     model = strategy.model(workers)
+    if prepare:
+        prepare(model)
     return strategy, model, strategy.passes.init(model, key), burn_in
 
 
@@ -122,12 +127,12 @@ def score(topics, held_out, data, seed, workers):
     )
 
 
-def run(name, rows, held_out, data, seed, marks, biased=False, by="seconds"):
+def run(name, rows, held_out, data, seed, marks, biased=False, by="seconds", prepare=None):
     """One row of results at each of the marks, which are seconds or numbers of passes."""
     kept, spent, passes, known = [], 0.0, 0, {}
     with Workers(1) as workers, threadpool_limits(1):
         start = time.perf_counter()
-        strategy, model, state, burn_in = begin(name, rows, data, seed, workers)
+        strategy, model, state, burn_in = begin(name, rows, data, seed, workers, prepare)
         spent += time.perf_counter() - start
         while marks:
             start = time.perf_counter()
@@ -238,7 +243,7 @@ def draw(methods, path, data):
         axis.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
     axis.set(xscale="log", xlabel="seconds on one core", ylabel="held-out log perplexity, nats per document")
     axis.set_ylim(min(ends) - 50, max(ends) + 500)
-    axis.set_title({"news": "20News-different, K=20", "wiki": "Wikipedia, K=50"}[data])
+    axis.set_title({"news": "20News-different, K=20", "wiki": "Wikipedia, K=50", "nsf": "NSF, K=50"}[data])
     figure.legend(loc="outside right upper")
     figure.savefig(path, dpi=110)
 
