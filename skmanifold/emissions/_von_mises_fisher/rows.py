@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...numerics.linalg import RowProducts
+from ...numerics.block_sums import sum_lanes
+from ...numerics.linalg import BLOCK_ROWS, RowProducts
 from ...numerics.row_hash import hash_hashes
 from ...numerics.special import fill_exp
 from ...random._keys import Purpose, fold_in_each, subkey, uniform
 from ...sparse.directions import Directions, UnitRows, fill_dense_keys, read_directions
-from ...utils._njit import njit
+from ...utils._njit import njit, njit_part
 from ...utils._threads import Workers, split_range
 from .._linear_kernels import add_entries, add_labelled, add_shared
 
@@ -28,6 +29,7 @@ _MAX_BLOCKS = 32
 _BLOCK_CELLS = 1 << 20  # minimum of entries times components in a block: about a millisecond
 _MAX_SUMS_BYTES = 1 << 28  # of all blocks
 _CELLS_AT_ONCE = 1 << 18  # entries whose hashes are computed at a time
+_CELLS_TOGETHER = 1 << 10  # of the terms of dense rows: their kernels read them in the first cache
 _ROWS_OF_BLOCK = 1024  # of dense rows, at least: about a millisecond
 
 
@@ -116,56 +118,80 @@ def _add_row_scores(first, stop, csr, parameters, out):
 # Kernels of dense rows
 
 
-@njit(cache=True, nogil=True)
-def _assign_rows(terms, row_weights, hard, sizes, log_density, labels):
-    """Assign rows by logs of weights times densities, (n, K); returns the weighted sum of log densities.
+@njit_part
+def _fill_terms(products, factor, concentrations, log_peaks, out):
+    """Fill `out`, (K,), with the terms of a row, given its products with directions and its factor."""
+    for k in range(len(products)):
+        out[k] = log_peaks[k] + concentrations[k] * (factor * products[k] - 1.0)
 
-    `terms` become responsibilities times row weights, which are added to `sizes`, (K,), unless `hard`: then a row has
-    its most probable component alone, and the joint log density of row and label.
+
+# Without NaN the largest number does not depend on the order of comparisons, which may then be those of vectors.
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _largest(values):
+    best = values[0]
+    for k in range(1, len(values)):
+        best = values[k] if values[k] > best else best
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _assign_rows(products, factors, row_weights, concentrations, log_peaks, hard, sizes, log_density, labels):
+    """Assign rows by logs of weights times densities; returns the weighted sum of log densities.
+
+    Products, (n, K), become responsibilities times row weights, which are added to `sizes`, (K,), times factors, unless
+    `hard`: then a row has its most probable component alone, and the joint log density of row and label.
     """
-    n, n_components = terms.shape
-    total = 0.0
+    n, n_components = products.shape
+    n_together = max(1, _CELLS_TOGETHER // n_components)
+    terms, total = np.empty((n_together, n_components)), 0.0
+    flat, powers, exponentials = terms.reshape(terms.size), np.empty(terms.size), np.empty(terms.size)
+    shares = exponentials.reshape(terms.shape)
+    for start in range(0, n, n_together):
+        stop = min(n, start + n_together)
+        for i in range(start, stop):
+            own, best = terms[i - start], n_components
+            _fill_terms(products[i], factors[i], concentrations, log_peaks, own)
+            largest = _largest(own)
+            for k in range(n_components):
+                best = min(best, k if own[k] == largest else n_components)
+            labels[i], log_density[i] = best, largest
+            if not hard:
+                for k in range(n_components):
+                    own[k] -= largest
+        if not hard:
+            fill_exp((stop - start) * n_components, flat, powers, exponentials)
+            for i in range(start, stop):
+                own = shares[i - start]
+                for k in range(n_components):
+                    own[k] = own[k] if own[k] > _LEAST_SHARE else 0.0
+                mass = sum_lanes(own)
+                log_density[i] += math.log(mass)
+                scale = row_weights[i] / mass
+                for k in range(n_components):
+                    own[k] *= scale
+                    sizes[k] += own[k]
+                    products[i, k] = own[k] * factors[i]
     for i in range(n):
-        scores, best = terms[i], 0
-        for k in range(1, n_components):
-            if scores[k] > scores[best]:
-                best = k
-        labels[i], log_density[i] = best, scores[best]
-        if hard:
-            total += row_weights[i] * scores[best]
-    if hard:
-        return total
-    below = (terms - log_density.reshape(n, 1)).reshape(terms.size)
-    fill_exp(terms.size, below, np.empty(terms.size), terms.reshape(terms.size))
-    for i in range(n):
-        shares, mass = terms[i], 0.0
-        for k in range(n_components):
-            shares[k] = shares[k] if shares[k] > _LEAST_SHARE else 0.0
-            mass += shares[k]
-        log_density[i] += math.log(mass)
         total += row_weights[i] * log_density[i]
-        scale = row_weights[i] / mass
-        for k in range(n_components):
-            shares[k] *= scale
-            sizes[k] += shares[k]
     return total
 
 
 @njit(cache=True, nogil=True)
-def _add_block_scores(products, first, concentrations, log_peaks, out):
-    """Add terms to `out`, (n, K), given the cosines of a block, (K, n_places), whose rows begin at place `first`."""
-    for k in range(len(products)):
-        cosines, concentration, peak = products[k], concentrations[k], log_peaks[k]
-        for i in range(len(out)):
-            out[i, k] += peak + concentration * (np.float64(cosines[first + i]) - 1.0)
+def _add_block_scores(products, factors, concentrations, log_peaks, out):
+    """Add the terms of rows to `out`, (n, K), given their products and factors."""
+    terms = np.empty(out.shape[1])
+    for i in range(len(out)):
+        _fill_terms(products[i], factors[i], concentrations, log_peaks, terms)
+        for k in range(len(terms)):
+            out[i, k] += terms[k]
 
 
 @njit(cache=True, nogil=True)
-def _add_rows(rows, row_weights, labels, sizes, sums):
-    """Add weighted rows to the sizes and sums of their labels, (K,) and (K, n_features)."""
+def _add_rows(rows, factors, row_weights, labels, sizes, sums):
+    """Add weighted unit vectors to the sizes and sums of their labels, (K,) and (K, n_features)."""
     for i in range(len(labels)):
-        own, weight = sums[labels[i]], row_weights[i]
-        sizes[labels[i]] += weight
+        own, weight = sums[labels[i]], row_weights[i] * factors[i]
+        sizes[labels[i]] += row_weights[i]
         for j in range(len(own)):
             own[j] += weight * rows[i, j]
 
@@ -196,9 +222,10 @@ class _DirectedRows:
         """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64."""
         return hash_hashes(self.hashes(), key, first_row)
 
-    def _split(self, most_blocks: int, n_components: int) -> list[tuple[int, int]]:
+    def _split(self, most_blocks: int, n_components: int, unit: int) -> list[tuple[int, int]]:
+        """Ranges of a multiple of `unit` rows."""
         most = min(_MAX_BLOCKS, most_blocks, _MAX_SUMS_BYTES // (8 * self.n_features * n_components))
-        return split_range(self.n_rows, -(-self.n_rows // max(1, most)))
+        return split_range(self.n_rows, unit * -(-self.n_rows // (unit * max(1, most))))
 
 
 class SparseRows(_DirectedRows, Directions):
@@ -214,7 +241,7 @@ class SparseRows(_DirectedRows, Directions):
     def blocks(self, n_components: int) -> list[tuple[int, int]]:
         """Ranges of rows whose separate sums cost little compared with reading the rows."""
         n = len(self.indices)
-        return self._split(min(n * n_components // _BLOCK_CELLS, n // (4 * self.n_features)), n_components)
+        return self._split(min(n * n_components // _BLOCK_CELLS, n // (4 * self.n_features)), n_components, 1)
 
     def expect(self, first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels) -> float:
         """E step for a range of rows; returns the weighted sum of the log densities."""
@@ -249,8 +276,8 @@ class SparseRows(_DirectedRows, Directions):
 class DenseUnitRows(_DirectedRows, UnitRows):
     """Dense rows of float32 or float64, which stay as they are: in memory or mapped from a file, in any order.
 
-    Blocks of rows are copied, divided by their lengths, and multiplied with mean directions in the rows' precision,
-    which sums of a block have too; sums over blocks are float64.
+    Blocks of rows are multiplied with mean directions, and with responsibilities, in the rows' precision; the rest is
+    float64. The products, not the rows, are divided by the lengths of rows.
     """
 
     def __init__(self, values: np.ndarray) -> None:
@@ -260,39 +287,41 @@ class DenseUnitRows(_DirectedRows, UnitRows):
 
     def blocks(self, n_components: int) -> list[tuple[int, int]]:
         """Ranges of rows whose separate sums cost little compared with the products."""
-        return self._split(self.n_rows // _ROWS_OF_BLOCK, n_components)
+        return self._split(self.n_rows // _ROWS_OF_BLOCK, n_components, BLOCK_ROWS)
 
     def expect(self, first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels) -> float:
         """E step for a range of rows; returns the weighted sum of the log densities."""
         directions, *of_scores = parameters
-        total, whole = 0.0, np.zeros(sums.T.shape)
-        for a, b, rows, products in self._blocks_of_products(first, stop, directions.T):
-            terms, weights = np.zeros((b - a, len(sizes))), row_weights[a:b]
-            _add_block_scores(products.multiply(), products.first, *of_scores, terms)
-            total += _assign_rows(terms, weights, hard, sizes, log_density[a:b], labels[a:b])
+        total, n, whole = 0.0, len(sizes), np.zeros(sums.T.shape)
+        of_sums = np.ones(n), np.ones(n), np.arange(n), np.empty(n)
+        for a, b, block in self._blocks_of_products(first, stop, directions.T):
+            factors, weights = self._inverses[a:b], row_weights[a:b]
+            given = block.multiply(), factors, weights, *of_scores, hard
+            total += _assign_rows(*given, sizes, log_density[a:b], labels[a:b])
             if hard:
-                _add_rows(rows, weights, labels[a:b], sizes, whole)
+                _add_rows(block.rows, factors, weights, labels[a:b], sizes, whole)
             else:
-                whole += products.sums(terms)
+                _add_rows(block.sums(), *of_sums, whole)  # numpy takes longer, because of the two precisions
         sums += whole.T
         return total
 
     def add_log_densities(self, first, stop, parameters, out) -> None:
         """Add log densities of a range of rows."""
         directions, *of_scores = parameters
-        for a, b, _, products in self._blocks_of_products(first, stop, directions.T):
-            _add_block_scores(products.multiply(), products.first, *of_scores, out[a - first : b - first])
+        for a, b, block in self._blocks_of_products(first, stop, directions.T):
+            _add_block_scores(block.multiply(), self._inverses[a:b], *of_scores, out[a - first : b - first])
 
     def add_labelled(self, first, stop, labels, sizes, sums) -> None:
         """Add rows to the sums of their labels."""
-        for a, b, rows, _ in self._blocks_of_products(first, stop, sums):
-            _add_rows(rows, np.ones(b - a), labels[a - first : b - first], sizes, sums)
+        for a, b, block in self._blocks_of_products(first, stop, sums):
+            _add_rows(block.rows, self._inverses[a:b], np.ones(b - a), labels[a - first : b - first], sizes, sums)
 
     def add_shares(self, first, stop, shares, sizes, sums) -> None:
         """Add rows times their membership probabilities to the sums."""
         sizes += shares.sum(axis=0)
-        for a, b, _, products in self._blocks_of_products(first, stop, sums):
-            sums += products.sums(shares[a - first : b - first])
+        for a, b, block in self._blocks_of_products(first, stop, sums):
+            block.products[...] = shares[a - first : b - first] * self._inverses[a:b, np.newaxis]
+            sums += block.sums()
 
     def hashes(self) -> np.ndarray:
         """A hash of the contents of each row, (n_rows,) uint64."""
@@ -308,18 +337,20 @@ class DenseUnitRows(_DirectedRows, UnitRows):
 
     def _blocks_of_products(
         self, first: int, stop: int, vectors: np.ndarray
-    ) -> Iterator[tuple[int, int, np.ndarray, RowProducts]]:
-        """Ranges of rows, their unit vectors, and the block of these whose products with vectors are computed."""
-        products = RowProducts(vectors, self.values.dtype)
-        factors = self._inverses[first:stop, np.newaxis].astype(self.values.dtype)
+    ) -> Iterator[tuple[int, int, RowProducts]]:
+        """Ranges of rows, and blocks of them whose products with vectors are computed."""
+        block = RowProducts(vectors, self.values.dtype)
         unusual = self._unusual[slice(*np.searchsorted(self._unusual, (first, stop)))]
-        for start, end in split_range(stop - first, products.n_rows):
+        for start, end in split_range(stop - first, block.n_rows):
             a, b = first + start, first + end
-            rows = products.rows(b - a)
-            np.multiply(self.values[a:b], factors[start:end], out=rows)
-            for row in unusual[(a <= unusual) & (unusual < b)] if len(unusual) else ():
-                rows[row - a] = self.unit(row)
-            yield a, b, rows, products
+            rows = self.values[a:b]
+            among = unusual[(a <= unusual) & (unusual < b)] if len(unusual) else ()
+            if len(among):
+                rows = rows.copy()
+                for row in among:
+                    rows[row - a] = self.unit(row)
+            block.put(rows)
+            yield a, b, block
 
 
 DirectedRows = SparseRows | DenseUnitRows
