@@ -8,7 +8,6 @@ across lanes, so results are identical on all processors.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -170,71 +169,3 @@ def add_outer(upper, vector, sign):
             upper[k, j] = (upper[k, j] + signed * vector[j]) * inverse
             vector[j] = ratio * vector[j] - slope * upper[k, j]
     return 2.0 * math.log(ratios)
-
-
-# BLAS may round the same row otherwise at another place of a matrix: some of its kernels compute the first and last
-# rows of a block in another order. So all blocks have the same shape, unused places hold zeros, and rows are only put
-# at places that give the same bytes for the same row. Which places these are is found by a trial for each shape.
-# Results are the same bytes on one machine with one version of BLAS, in one thread (`limit_threads`).
-
-BLOCK_ROWS = 256  # half a megabyte with 500 columns of float32; larger blocks are hardly faster
-_N_TRIALS = 3  # random rows
-
-
-class RowProducts:
-    """Products, (256, n_vectors), of blocks of rows, (256, n_features), with the same vectors; for one thread.
-
-    A block takes `n_rows` rows, from place `first` on.
-    """
-
-    def __init__(self, vectors: np.ndarray, dtype: np.dtype) -> None:
-        self.vectors = np.ascontiguousarray(vectors.T, dtype)
-        n_features, n_vectors = self.vectors.shape
-        self.first, stop = _equal_places(n_features, n_vectors, np.dtype(dtype).char)
-        self.n_rows = stop - self.first
-        self._block = self._space = np.zeros((BLOCK_ROWS, n_features), dtype)
-        self._products = np.empty((BLOCK_ROWS, n_vectors), dtype)
-
-    def put(self, rows: np.ndarray) -> None:
-        """Take the next rows, (n, n_features), which are not copied if they fill a block."""
-        self._places = slice(self.first, self.first + len(rows))
-        self._block = rows
-        if len(rows) < BLOCK_ROWS or not (rows.flags.c_contiguous and rows.flags.aligned):
-            self._block = self._space
-            self.rows[...] = rows
-
-    @property
-    def rows(self) -> np.ndarray:
-        """The rows of the block, (n, n_features)."""
-        return self._block[self._places]
-
-    @property
-    def products(self) -> np.ndarray:
-        """Products of the rows with the vectors after `multiply`, (n, n_vectors), or shares that replace them."""
-        return self._products[self._places]
-
-    def multiply(self) -> np.ndarray:
-        """Compute the products."""
-        np.matmul(self._block, self.vectors, out=self._products)
-        return self.products
-
-    def sums(self) -> np.ndarray:
-        """Sums of the rows times shares, which have replaced the products, (n_vectors, n_features)."""
-        self._products[: self.first] = 0.0
-        self._products[self._places.stop :] = 0.0
-        return np.matmul(self._products.T, self._block)
-
-
-@lru_cache(maxsize=64)
-def _equal_places(n_features: int, n_vectors: int, char: str) -> tuple[int, int]:
-    """The longest range of places of a block at which all trial rows have the same products."""
-    generator = np.random.default_rng(0)
-    vectors = generator.standard_normal((n_features, n_vectors)).astype(char)
-    same = np.ones(BLOCK_ROWS - 1, bool)  # whether a place and the next agree
-    for _ in range(_N_TRIALS):
-        row = generator.standard_normal(n_features).astype(char)
-        products = np.matmul(np.tile(row, (BLOCK_ROWS, 1)), vectors)
-        same &= (products[1:] == products[:-1]).all(axis=1)
-    ends = np.concatenate(([-1], np.flatnonzero(~same), [BLOCK_ROWS - 1])) + 1
-    longest = int(np.diff(ends).argmax())
-    return int(ends[longest]), int(ends[longest + 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Iterator
 from functools import cached_property
@@ -9,27 +10,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...numerics.block_sums import sum_lanes
-from ...numerics.linalg import BLOCK_ROWS, RowProducts
+from ...numerics.products import MOST_ROWS, VECTOR_BYTES, panels_of
 from ...numerics.row_hash import hash_hashes
-from ...numerics.special import fill_exp
 from ...random._keys import Purpose, fold_in_each, subkey, uniform
 from ...sparse.directions import Directions, UnitRows, fill_dense_keys, read_directions
-from ...utils._njit import njit, njit_part
+from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 from .._linear_kernels import add_entries, add_labelled, add_shared
+from .dense_kernels import add_dense_labelled, add_dense_shares, add_dense_terms, expect_dense
 
 # In kernels `csr` are sparse rows, (indptr, indices, data). `parameters` are directions, (n_features, K),
 # concentrations, and log densities at the mean directions or their sums with the logs of weights. *Terms* of a row are
 # ``log_peaks + concentrations (cosine - 1)``.
 
 _LEAST_LOG_SHARE = -40.0  # smaller responsibilities are lost in rounding when added to 1
-_LEAST_SHARE = 4e-18  # their exponential
 _MAX_BLOCKS = 32
 _BLOCK_CELLS = 1 << 20  # minimum of entries times components in a block: about a millisecond
 _MAX_SUMS_BYTES = 1 << 28  # of all blocks
 _CELLS_AT_ONCE = 1 << 18  # entries whose hashes are computed at a time
-_CELLS_TOGETHER = 1 << 10  # of the terms of dense rows: their kernels read them in the first cache
 _ROWS_OF_BLOCK = 1024  # of dense rows, at least: about a millisecond
 
 
@@ -62,7 +60,7 @@ def _normalize_row(scores, best, shares):
 
 @njit(cache=True, nogil=True)
 def _expect_rows(first, stop, csr, row_weights, parameters, hard, sums, sizes, log_density, labels):
-    """E step for a range of rows: assign rows to components as `_assign_rows`, and add them to `sums`, (n_features, K).
+    """E step for a range of rows: assign rows to components as `expect_dense`, and add them to `sums`, (n_features, K).
 
     Arrays of rows are those of all rows.
     """
@@ -115,87 +113,6 @@ def _add_row_scores(first, stop, csr, parameters, out):
             out[row - first, k] += scores[k]
 
 
-# Kernels of dense rows
-
-
-@njit_part
-def _fill_terms(products, factor, concentrations, log_peaks, out):
-    """Fill `out`, (K,), with the terms of a row, given its products with directions and its factor."""
-    for k in range(len(products)):
-        out[k] = log_peaks[k] + concentrations[k] * (factor * products[k] - 1.0)
-
-
-# Without NaN the largest number does not depend on the order of comparisons, which may then be those of vectors.
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
-def _largest(values):
-    best = values[0]
-    for k in range(1, len(values)):
-        best = values[k] if values[k] > best else best
-    return best
-
-
-@njit(cache=True, nogil=True)
-def _assign_rows(products, factors, row_weights, concentrations, log_peaks, hard, sizes, log_density, labels):
-    """Assign rows by logs of weights times densities; returns the weighted sum of log densities.
-
-    Products, (n, K), become responsibilities times row weights, which are added to `sizes`, (K,), times factors, unless
-    `hard`: then a row has its most probable component alone, and the joint log density of row and label.
-    """
-    n, n_components = products.shape
-    n_together = max(1, _CELLS_TOGETHER // n_components)
-    terms, total = np.empty((n_together, n_components)), 0.0
-    flat, powers, exponentials = terms.reshape(terms.size), np.empty(terms.size), np.empty(terms.size)
-    shares = exponentials.reshape(terms.shape)
-    for start in range(0, n, n_together):
-        stop = min(n, start + n_together)
-        for i in range(start, stop):
-            own, best = terms[i - start], n_components
-            _fill_terms(products[i], factors[i], concentrations, log_peaks, own)
-            largest = _largest(own)
-            for k in range(n_components):
-                best = min(best, k if own[k] == largest else n_components)
-            labels[i], log_density[i] = best, largest
-            if not hard:
-                for k in range(n_components):
-                    own[k] -= largest
-        if not hard:
-            fill_exp((stop - start) * n_components, flat, powers, exponentials)
-            for i in range(start, stop):
-                own = shares[i - start]
-                for k in range(n_components):
-                    own[k] = own[k] if own[k] > _LEAST_SHARE else 0.0
-                mass = sum_lanes(own)
-                log_density[i] += math.log(mass)
-                scale = row_weights[i] / mass
-                for k in range(n_components):
-                    own[k] *= scale
-                    sizes[k] += own[k]
-                    products[i, k] = own[k] * factors[i]
-    for i in range(n):
-        total += row_weights[i] * log_density[i]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _add_block_scores(products, factors, concentrations, log_peaks, out):
-    """Add the terms of rows to `out`, (n, K), given their products and factors."""
-    terms = np.empty(out.shape[1])
-    for i in range(len(out)):
-        _fill_terms(products[i], factors[i], concentrations, log_peaks, terms)
-        for k in range(len(terms)):
-            out[i, k] += terms[k]
-
-
-@njit(cache=True, nogil=True)
-def _add_rows(rows, factors, row_weights, labels, sizes, sums):
-    """Add weighted unit vectors to the sizes and sums of their labels, (K,) and (K, n_features)."""
-    for i in range(len(labels)):
-        own, weight = sums[labels[i]], row_weights[i] * factors[i]
-        sizes[labels[i]] += row_weights[i]
-        for j in range(len(own)):
-            own[j] += weight * rows[i, j]
-
-
 # Rows
 
 
@@ -205,8 +122,8 @@ class _DirectedRows:
     Both have these methods for a range of rows, which threads run at the same time. `parameters` are directions,
     (n_features, K), concentrations, and log densities at the mean directions, perhaps plus logs of weights.
 
-    - ``expect(first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels)``: see `_assign_rows`; adds
-      rows to `sums`, (n_features, K).
+    - ``expect(first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels)``: see `expect_dense`;
+      adds rows to `sums`, (n_features, K).
     - ``add_log_densities(first, stop, parameters, out)``: add log densities to `out`, (stop - first, K).
     - ``add_labelled(first, stop, labels, sizes, sums)`` and ``add_shares(first, stop, shares, sizes, sums)``: add rows
       to the sizes, (K,), and sums, (K, n_features), by their labels or membership probabilities.
@@ -222,10 +139,9 @@ class _DirectedRows:
         """A hash of the rows; the hashes of the ranges of a data set add up to its hash, modulo 2**64."""
         return hash_hashes(self.hashes(), key, first_row)
 
-    def _split(self, most_blocks: int, n_components: int, unit: int) -> list[tuple[int, int]]:
-        """Ranges of a multiple of `unit` rows."""
+    def _split(self, most_blocks: int, n_components: int) -> list[tuple[int, int]]:
         most = min(_MAX_BLOCKS, most_blocks, _MAX_SUMS_BYTES // (8 * self.n_features * n_components))
-        return split_range(self.n_rows, unit * -(-self.n_rows // (unit * max(1, most))))
+        return split_range(self.n_rows, -(-self.n_rows // max(1, most)))
 
 
 class SparseRows(_DirectedRows, Directions):
@@ -241,7 +157,7 @@ class SparseRows(_DirectedRows, Directions):
     def blocks(self, n_components: int) -> list[tuple[int, int]]:
         """Ranges of rows whose separate sums cost little compared with reading the rows."""
         n = len(self.indices)
-        return self._split(min(n * n_components // _BLOCK_CELLS, n // (4 * self.n_features)), n_components, 1)
+        return self._split(min(n * n_components // _BLOCK_CELLS, n // (4 * self.n_features)), n_components)
 
     def expect(self, first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels) -> float:
         """E step for a range of rows; returns the weighted sum of the log densities."""
@@ -274,11 +190,7 @@ class SparseRows(_DirectedRows, Directions):
 
 
 class DenseUnitRows(_DirectedRows, UnitRows):
-    """Dense rows of float32 or float64, which stay as they are: in memory or mapped from a file, in any order.
-
-    Blocks of rows are multiplied with mean directions, and with responsibilities, in the rows' precision; the rest is
-    float64. The products, not the rows, are divided by the lengths of rows.
-    """
+    """Dense rows of float32 or float64, which stay as they are: in memory or mapped from a file, in any order."""
 
     def __init__(self, values: np.ndarray) -> None:
         super().__init__(values)
@@ -287,41 +199,33 @@ class DenseUnitRows(_DirectedRows, UnitRows):
 
     def blocks(self, n_components: int) -> list[tuple[int, int]]:
         """Ranges of rows whose separate sums cost little compared with the products."""
-        return self._split(self.n_rows // _ROWS_OF_BLOCK, n_components, BLOCK_ROWS)
+        return self._split(self.n_rows // _ROWS_OF_BLOCK, n_components)
 
     def expect(self, first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels) -> float:
         """E step for a range of rows; returns the weighted sum of the log densities."""
-        directions, *of_scores = parameters
-        total, n, whole = 0.0, len(sizes), np.zeros(sums.T.shape)
-        of_sums = np.ones(n), np.ones(n), np.arange(n), np.empty(n)
-        for a, b, block in self._blocks_of_products(first, stop, directions.T):
-            factors, weights = self._inverses[a:b], row_weights[a:b]
-            given = block.multiply(), factors, weights, *of_scores, hard
-            total += _assign_rows(*given, sizes, log_density[a:b], labels[a:b])
-            if hard:
-                _add_rows(block.rows, factors, weights, labels[a:b], sizes, whole)
-            else:
-                _add_rows(block.sums(), *of_sums, whole)  # numpy takes longer, because of the two precisions
+        panels, whole = panels_of(parameters[0], self.values.dtype), np.zeros(sums.T.shape)
+        for a, b, rows in self._ranges(first, stop):
+            given = rows, self._inverses[a:b], row_weights[a:b], panels, *parameters[1:], hard
+            expect_dense(*given, whole, sizes, log_density[a:b], labels[a:b])
         sums += whole.T
-        return total
+        return float((row_weights[first:stop] * log_density[first:stop]).sum())
 
     def add_log_densities(self, first, stop, parameters, out) -> None:
         """Add log densities of a range of rows."""
-        directions, *of_scores = parameters
-        for a, b, block in self._blocks_of_products(first, stop, directions.T):
-            _add_block_scores(block.multiply(), self._inverses[a:b], *of_scores, out[a - first : b - first])
+        panels = panels_of(parameters[0], self.values.dtype)
+        for a, b, rows in self._ranges(first, stop):
+            add_dense_terms(rows, self._inverses[a:b], panels, *parameters[1:], out[a - first : b - first])
 
     def add_labelled(self, first, stop, labels, sizes, sums) -> None:
         """Add rows to the sums of their labels."""
-        for a, b, block in self._blocks_of_products(first, stop, sums):
-            _add_rows(block.rows, self._inverses[a:b], np.ones(b - a), labels[a - first : b - first], sizes, sums)
+        for a, b, rows in self._ranges(first, stop):
+            add_dense_labelled(rows, self._inverses[a:b], np.ones(b - a), labels[a - first : b - first], sizes, sums)
 
     def add_shares(self, first, stop, shares, sizes, sums) -> None:
         """Add rows times their membership probabilities to the sums."""
-        sizes += shares.sum(axis=0)
-        for a, b, block in self._blocks_of_products(first, stop, sums):
-            block.products[...] = shares[a - first : b - first] * self._inverses[a:b, np.newaxis]
-            sums += block.sums()
+        n_lanes = VECTOR_BYTES // self.values.itemsize
+        for a, b, rows in self._ranges(first, stop):
+            add_dense_shares(rows, self._inverses[a:b], shares[a - first : b - first], n_lanes, sizes, sums)
 
     def hashes(self) -> np.ndarray:
         """A hash of the contents of each row, (n_rows,) uint64."""
@@ -335,22 +239,29 @@ class DenseUnitRows(_DirectedRows, UnitRows):
         """The rows `start` to `stop`, or to the last."""
         return DenseUnitRows(self.values[start:stop])
 
-    def _blocks_of_products(
-        self, first: int, stop: int, vectors: np.ndarray
-    ) -> Iterator[tuple[int, int, RowProducts]]:
-        """Ranges of rows, and blocks of them whose products with vectors are computed."""
-        block = RowProducts(vectors, self.values.dtype)
+    @cached_property
+    def _in_order(self) -> np.ndarray | None:
+        """The rows as kernels read them, or None if they must be copied."""
+        flags, values = self.values.flags, self.values
+        if not (flags.c_contiguous and flags.aligned):
+            return None
+        if not flags.writeable:  # kernels would be compiled again for read-only arrays
+            memory = (ctypes.c_char * values.nbytes).from_address(values.ctypes.data)
+            values = np.frombuffer(memory, values.dtype).reshape(values.shape)
+        return values
+
+    def _ranges(self, first: int, stop: int) -> Iterator[tuple[int, int, np.ndarray]]:
+        """Ranges of rows, and these rows, whose products with their factors are unit vectors; copies if necessary."""
         unusual = self._unusual[slice(*np.searchsorted(self._unusual, (first, stop)))]
-        for start, end in split_range(stop - first, block.n_rows):
+        if self._in_order is not None and not len(unusual):
+            yield first, stop, self._in_order[first:stop]
+            return
+        for start, end in split_range(stop - first, MOST_ROWS):
             a, b = first + start, first + end
-            rows = self.values[a:b]
-            among = unusual[(a <= unusual) & (unusual < b)] if len(unusual) else ()
-            if len(among):
-                rows = rows.copy()
-                for row in among:
-                    rows[row - a] = self.unit(row)
-            block.put(rows)
-            yield a, b, block
+            rows = self.values[a:b].copy(order="C")
+            for row in unusual[(a <= unusual) & (unusual < b)]:
+                rows[row - a] = self.unit(row)
+            yield a, b, rows
 
 
 DirectedRows = SparseRows | DenseUnitRows
