@@ -90,16 +90,17 @@ def _transpose_in_registers(typing_context, source, first, of_row, out, place, o
 
         lines = [builder.load(line(of_source, source, first, i, of_row), align=n_bytes) for i in range(n_lanes)]
         for bit in (1 << b for b in range(n_lanes.bit_length() - 1)):  # exchange this bit of line and lane
-            lanes = range(n_lanes)
-            masks = [
-                ir.Constant(
-                    ir.VectorType(I32, n_lanes), [lane + n_lanes - bit if lane & bit else lane for lane in lanes]
-                ),
-                ir.Constant(
-                    ir.VectorType(I32, n_lanes), [lane + n_lanes if lane & bit else lane + bit for lane in lanes]
-                ),
+            lines = [
+                builder.shuffle_vector(
+                    lines[i & ~bit],
+                    lines[i | bit],
+                    ir.Constant(
+                        ir.VectorType(I32, n_lanes),
+                        [(lane & ~bit | i & bit) + n_lanes * bool(lane & bit) for lane in range(n_lanes)],
+                    ),
+                )
+                for i in range(n_lanes)
             ]
-            lines = [builder.shuffle_vector(lines[i & ~bit], lines[i | bit], masks[bool(i & bit)]) for i in lanes]
         for i, value in enumerate(lines):
             builder.store(value, line(of_out, out, place, i, of_column), align=n_bytes)
         return context.get_dummy_value()
@@ -157,26 +158,23 @@ def fill_products(rows, panels, following, out):
 
 
 @njit(cache=True, nogil=True)
-def transpose(n, n_lanes, source, out):
+def transpose(n, source, out):
     """Fill the first n columns, or more, of `out` with rows of `source`; all lengths are multiples of n_lanes."""
-    of_row, of_column = source.shape[1], out.shape[1]
+    of_row, of_column, n_lanes = source.shape[1], out.shape[1], VECTOR_BYTES // source.itemsize
     for i in range(0, n, n_lanes):
         for k in range(0, of_row, n_lanes):
             _transpose(source, i * of_row + k, of_row, out, k * of_column + i, of_column)
 
 
 @njit(cache=True, nogil=True)
-def add_weighted_rows(rows, weights, tail, sums, out):
-    """Add sums of rows, (n, m), times weights, (n_sums or more, n or more), to `out`, (n_sums, m) float64.
-
-    `tail`, (n or more, n_lanes), and `sums`, (n_sums, a multiple of n_lanes), are workspace of the rows' type.
-    """
-    (n, m), (n_sums, width), n_most, n_lanes = rows.shape, sums.shape, weights.shape[1], tail.shape[1]
-    whole = m // n_lanes * n_lanes
+def add_weighted_rows(rows, weights, out):
+    """Add sums of rows, (n, m), times weights, (n_sums or more, n or more), to `out`, (n_sums, m) float64."""
+    (n, m), n_sums, n_most, n_lanes = rows.shape, len(out), weights.shape[1], VECTOR_BYTES // rows.itemsize
+    whole, width = m // n_lanes * n_lanes, (m + n_lanes - 1) // n_lanes * n_lanes
+    tail, sums = np.zeros((n, n_lanes), rows.dtype), np.zeros((n_sums, width), rows.dtype)
     for i in range(n):
         for lane in range(m - whole):
             tail[i, lane] = rows[i, whole + lane]
-    sums[:] = 0.0
     for first in range(0, n, _ROWS_AT_ONCE):
         n_rows = min(_ROWS_AT_ONCE, n - first)
         for j in range(0, m, n_lanes):

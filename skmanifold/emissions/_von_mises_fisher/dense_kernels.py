@@ -24,22 +24,20 @@ def expect_dense(rows, factors, row_weights, panels, concentrations, log_peaks, 
 
     If `hard`, a row has its most probable component alone, and the joint log density of row and label.
     """
-    (n, n_features), n_components = rows.shape, len(sizes)
-    n_together, (n_panels, _, n_lanes) = rows_of_block(n_features, n_components), panels.shape
-    products, width = np.zeros((n_together, n_panels * n_lanes), rows.dtype), n_panels * n_lanes
-    weights, tail = np.empty((width, n_together), rows.dtype), np.zeros((n_together, n_lanes), rows.dtype)
-    of_block = np.empty((n_components, (n_features + n_lanes - 1) // n_lanes * n_lanes), rows.dtype)
+    n, n_together = len(rows), rows_of_block(rows.shape[1], len(sizes))
+    products = np.zeros((n_together, len(panels) * panels.shape[2]), rows.dtype)
+    weights = np.empty(products.T.shape, rows.dtype)
     for a in range(0, n, n_together):
         b = min(n, a + n_together)
         block = rows[a:b]
         fill_products(block, panels, rows[b : b + n_together], products[: b - a])
-        transpose(b - a, n_lanes, products, weights)
+        transpose(b - a, products, weights)
         given = weights, factors[a:b], row_weights[a:b], concentrations, log_peaks
         _assign_rows(*given, hard, sizes, log_density[a:b], labels[a:b])
         if hard:
             add_dense_labelled(block, factors[a:b], row_weights[a:b], labels[a:b], sizes, sums)
         else:
-            add_weighted_rows(block, weights, tail, of_block, sums)
+            add_weighted_rows(block, weights, sums)
 
 
 @njit(cache=True, nogil=True)
@@ -106,19 +104,3 @@ def _assign_rows(products, factors, row_weights, concentrations, log_peaks, hard
             shares[i] = own[i] * masses[i]
             own[i] = shares[i] * factors[i]
         sizes[k] += sum_lanes(shares)
-
-
-@njit(cache=True, nogil=True)
-def add_dense_shares(rows, factors, shares, n_lanes, sizes, sums):
-    """Add rows times membership probabilities, (n, K), to `sizes`, (K,), and `sums`, (K, n_features)."""
-    n_features, n_components = rows.shape[1], len(sizes)
-    n_together = rows_of_block(n_features, n_components)
-    weights, tail = np.empty((n_components, n_together), rows.dtype), np.zeros((n_together, n_lanes), rows.dtype)
-    of_block = np.empty((n_components, (n_features + n_lanes - 1) // n_lanes * n_lanes), rows.dtype)
-    for a in range(0, len(rows), n_together):
-        block = rows[a : a + n_together]
-        for i in range(len(block)):
-            for k in range(n_components):
-                sizes[k] += shares[a + i, k]
-                weights[k, i] = shares[a + i, k] * factors[a + i]
-        add_weighted_rows(block, weights, tail, of_block, sums)

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...numerics.products import MOST_ROWS, VECTOR_BYTES, panels_of
+from ...numerics.products import MOST_ROWS, add_weighted_rows, panels_of
 from ...numerics.row_hash import hash_hashes
 from ...random._keys import Purpose, fold_in_each, subkey, uniform
 from ...sparse.directions import Directions, UnitRows, fill_dense_keys, read_directions
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 from .._linear_kernels import add_entries, add_labelled, add_shared
-from .dense_kernels import add_dense_labelled, add_dense_shares, add_dense_terms, expect_dense
+from .dense_kernels import add_dense_labelled, add_dense_terms, expect_dense
 
 # In kernels `csr` are sparse rows, (indptr, indices, data). `parameters` are directions, (n_features, K),
 # concentrations, and log densities at the mean directions or their sums with the logs of weights. *Terms* of a row are
@@ -28,7 +28,7 @@ _MAX_BLOCKS = 32
 _BLOCK_CELLS = 1 << 20  # minimum of entries times components in a block: about a millisecond
 _MAX_SUMS_BYTES = 1 << 28  # of all blocks
 _CELLS_AT_ONCE = 1 << 18  # entries whose hashes are computed at a time
-_ROWS_OF_BLOCK = 1024  # of dense rows, at least: about a millisecond
+_ROWS_OF_BLOCK = 2048  # of dense rows, at least: a few milliseconds
 
 
 # Kernels of sparse rows
@@ -159,6 +159,10 @@ class SparseRows(_DirectedRows, Directions):
         n = len(self.indices)
         return self._split(min(n * n_components // _BLOCK_CELLS, n // (4 * self.n_features)), n_components)
 
+    def empty_sums(self, n_blocks: int, n_components: int) -> np.ndarray:
+        """Space for sums of blocks, (n_blocks, n_features, K), in the order of memory of the kernels."""
+        return np.empty((n_blocks, self.n_features, n_components))
+
     def expect(self, first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels) -> float:
         """E step for a range of rows; returns the weighted sum of the log densities."""
         found = sums, sizes, log_density, labels
@@ -201,13 +205,16 @@ class DenseUnitRows(_DirectedRows, UnitRows):
         """Ranges of rows whose separate sums cost little compared with the products."""
         return self._split(self.n_rows // _ROWS_OF_BLOCK, n_components)
 
+    def empty_sums(self, n_blocks: int, n_components: int) -> np.ndarray:
+        """Space for sums of blocks, (n_blocks, n_features, K), in the order of memory of the kernels."""
+        return np.empty((n_blocks, n_components, self.n_features)).swapaxes(1, 2)
+
     def expect(self, first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels) -> float:
         """E step for a range of rows; returns the weighted sum of the log densities."""
-        panels, whole = panels_of(parameters[0], self.values.dtype), np.zeros(sums.T.shape)
+        panels = panels_of(parameters[0], self.values.dtype)
         for a, b, rows in self._ranges(first, stop):
             given = rows, self._inverses[a:b], row_weights[a:b], panels, *parameters[1:], hard
-            expect_dense(*given, whole, sizes, log_density[a:b], labels[a:b])
-        sums += whole.T
+            expect_dense(*given, sums.T, sizes, log_density[a:b], labels[a:b])
         return float((row_weights[first:stop] * log_density[first:stop]).sum())
 
     def add_log_densities(self, first, stop, parameters, out) -> None:
@@ -223,9 +230,11 @@ class DenseUnitRows(_DirectedRows, UnitRows):
 
     def add_shares(self, first, stop, shares, sizes, sums) -> None:
         """Add rows times their membership probabilities to the sums."""
-        n_lanes = VECTOR_BYTES // self.values.itemsize
-        for a, b, rows in self._ranges(first, stop):
-            add_dense_shares(rows, self._inverses[a:b], shares[a - first : b - first], n_lanes, sizes, sums)
+        sizes += shares.sum(axis=0)
+        for start, end in split_range(stop - first, MOST_ROWS):
+            for a, b, rows in self._ranges(first + start, first + end):
+                weights = self._inverses[a:b] * shares[start:end].T
+                add_weighted_rows(rows, weights.astype(rows.dtype, order="C"), sums)
 
     def hashes(self) -> np.ndarray:
         """A hash of the contents of each row, (n_rows,) uint64."""
@@ -246,7 +255,7 @@ class DenseUnitRows(_DirectedRows, UnitRows):
         if not (flags.c_contiguous and flags.aligned):
             return None
         if not flags.writeable:  # kernels would be compiled again for read-only arrays
-            memory = (ctypes.c_char * values.nbytes).from_address(values.ctypes.data)
+            memory: Any = (ctypes.c_char * values.nbytes).from_address(values.ctypes.data)
             values = np.frombuffer(memory, values.dtype).reshape(values.shape)
         return values
 
@@ -302,7 +311,7 @@ class SphericalKMeans:
         self.total = float(row_weights.sum())
         self.workers = workers
         self.blocks = rows.blocks(n_components)
-        self.sums = np.empty((len(self.blocks), rows.n_features, n_components))
+        self.sums = rows.empty_sums(len(self.blocks), n_components)
         self.sizes = np.empty((len(self.blocks), n_components))
         self.log_density = np.empty(rows.n_rows)
         self.labels = np.empty(rows.n_rows, np.int64)
