@@ -21,8 +21,19 @@ VECTOR_BYTES = 64
 _TILE = 6  # vectors of sums: twice as many registers of AVX2, which has sixteen
 _TERMS_AT_ONCE = 512  # of products, so that the vectors stay in the first cache
 _ROWS_AT_ONCE = 64  # of sums: more vectors at equal distances would not stay in the first cache
+_BLOCKS_AT_ONCE = 8  # whose sums have the precision of the rows
 _CELLS_OF_BLOCK = 1 << 17  # of rows: half a megabyte of float32
 MOST_ROWS = 256  # of a block
+
+
+def _vector_type(context, dtype):
+    return ir.VectorType(context.get_data_type(dtype), VECTOR_BYTES * 8 // dtype.bitwidth)
+
+
+def _items(context, builder, array_type, array, start, row, step):
+    """Pointers to the item ``start + row * step`` of an array, and to the vector that begins there."""
+    item = pointer_to(context, builder, array_type, array, builder.add(start, builder.mul(row, step)))
+    return item, vector_at(builder, item, I64(0), _vector_type(context, array_type.dtype))
 
 
 @intrinsic
@@ -32,77 +43,59 @@ def _add_tile_in_registers(typing_context, left, first, of_row, last, right, sta
 
     def codegen(context, builder, signature, arguments):
         left, first, of_row, last, right, start, of_vector, n, out, place, of_sum = arguments
-        type_of_left, type_of_right, type_of_out = (signature.args[i] for i in (0, 4, 8))
-        n_bytes = type_of_left.dtype.bitwidth // 8
-        n_lanes = VECTOR_BYTES // n_bytes
-        vector = ir.VectorType(context.get_data_type(type_of_left.dtype), n_lanes)
-
-        def pointer(array_type, array, at, row, step):
-            return pointer_to(context, builder, array_type, array, builder.add(at, builder.mul(row, step)))
-
+        (of_left, of_right, of_out), dtype = (signature.args[i] for i in (0, 4, 8)), signature.args[0].dtype
+        vector, align = _vector_type(context, dtype), dtype.bitwidth // 8
         rows = [builder.select(builder.icmp_signed("<", I64(i), last), I64(i), last) for i in range(_TILE)]
-        entries = [pointer(type_of_left, left, first, row, of_row) for row in rows]
-        targets = [vector_at(builder, pointer(type_of_out, out, place, row, of_sum), I64(0), vector) for row in rows]
+        entries = [_items(context, builder, of_left, left, first, row, of_row)[0] for row in rows]
+        targets = [_items(context, builder, of_out, out, place, row, of_sum)[1] for row in rows]
         sums = [cgutils.alloca_once(builder, vector) for _ in rows]
         for target, each in zip(targets, sums, strict=True):
-            builder.store(builder.load(target, align=n_bytes), each)
-        fused = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{n_lanes}f{8 * n_bytes}"
-        )
+            builder.store(builder.load(target, align=align), each)
+        kind = ir.FunctionType(vector, [vector] * 3)
+        fused = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{vector.count}f{dtype.bitwidth}")
         with cgutils.for_range(builder, n) as loop:
-            term = pointer(type_of_right, right, start, loop.index, of_vector)
-            lanes = builder.load(vector_at(builder, term, I64(0), vector), align=n_bytes)
-            for of_left, each in zip(entries, sums, strict=True):
-                entry = builder.load(builder.gep(of_left, [loop.index]))
-                builder.store(builder.call(fused, [splat(builder, entry, vector), lanes, builder.load(each)]), each)
+            _, term = _items(context, builder, of_right, right, start, loop.index, of_vector)
+            lanes = builder.load(term, align=align)
+            for entry, each in zip(entries, sums, strict=True):
+                factor = splat(builder, builder.load(builder.gep(entry, [loop.index])), vector)
+                builder.store(builder.call(fused, [factor, lanes, builder.load(each)]), each)
         for target, each in zip(targets, sums, strict=True):
-            builder.store(builder.load(each), target, align=n_bytes)
+            builder.store(builder.load(each), target, align=align)
         return context.get_dummy_value()
 
     return signature, codegen
 
 
 def _add_tile_reference(left, first, of_row, last, right, start, of_vector, n, out, place, of_sum):
-    entries, vectors, sums = left.reshape(-1), right.reshape(-1), out.reshape(-1)
-    n_lanes = VECTOR_BYTES // left.itemsize
+    entries, vectors, sums, n_lanes = (
+        left.reshape(-1),
+        right.reshape(-1),
+        out.reshape(-1),
+        VECTOR_BYTES // left.itemsize,
+    )
     for i in range(last + 1):
-        at = place + i * of_sum
         for t in range(n):  # rounded twice
-            vector = vectors[start + t * of_vector :][:n_lanes]
-            sums[at : at + n_lanes] += entries[first + i * of_row + t] * vector
+            entry, vector = entries[first + i * of_row + t], vectors[start + t * of_vector :][:n_lanes]
+            sums[place + i * of_sum :][:n_lanes] += entry * vector
 
 
 @intrinsic
 def _transpose_in_registers(typing_context, source, first, of_row, out, place, of_column):
-    """Copy as many vectors of 64 bytes as each has lanes, transposed; see the reference below."""
+    """Copy as many vectors as each has lanes, transposed; see the reference below."""
     signature = types.void(source, types.int64, types.int64, out, types.int64, types.int64)
 
     def codegen(context, builder, signature, arguments):
         source, first, of_row, out, place, of_column = arguments
         of_source, _, _, of_out, *_ = signature.args
-        n_bytes = of_source.dtype.bitwidth // 8
-        n_lanes = VECTOR_BYTES // n_bytes
-        vector = ir.VectorType(context.get_data_type(of_source.dtype), n_lanes)
-
-        def line(array_type, array, at, i, step):
-            start = builder.add(at, builder.mul(I64(i), step))
-            return vector_at(builder, pointer_to(context, builder, array_type, array, start), I64(0), vector)
-
-        lines = [builder.load(line(of_source, source, first, i, of_row), align=n_bytes) for i in range(n_lanes)]
-        for bit in (1 << b for b in range(n_lanes.bit_length() - 1)):  # exchange this bit of line and lane
-            lines = [
-                builder.shuffle_vector(
-                    lines[i & ~bit],
-                    lines[i | bit],
-                    ir.Constant(
-                        ir.VectorType(I32, n_lanes),
-                        [(lane & ~bit | i & bit) + n_lanes * bool(lane & bit) for lane in range(n_lanes)],
-                    ),
-                )
-                for i in range(n_lanes)
-            ]
-        for i, value in enumerate(lines):
-            builder.store(value, line(of_out, out, place, i, of_column), align=n_bytes)
+        n, align = _vector_type(context, of_source.dtype).count, of_source.dtype.bitwidth // 8
+        places = [_items(context, builder, of_source, source, first, I64(i), of_row)[1] for i in range(n)]
+        lines = [builder.load(each, align=align) for each in places]
+        for bit in (1 << b for b in range(n.bit_length() - 1)):  # exchange this bit of line and lane
+            lanes = [[(lane & ~bit | i) + n * bool(lane & bit) for lane in range(n)] for i in (0, bit)]
+            masks = [ir.Constant(ir.VectorType(I32, n), each) for each in lanes]
+            lines = [builder.shuffle_vector(lines[i & ~bit], lines[i | bit], masks[bool(i & bit)]) for i in range(n)]
+        for i, line in enumerate(lines):
+            builder.store(line, _items(context, builder, of_out, out, place, I64(i), of_column)[1], align=align)
         return context.get_dummy_value()
 
     return signature, codegen
@@ -119,45 +112,6 @@ _add_tile: Any = _add_tile_reference if config.DISABLE_JIT else _add_tile_in_reg
 
 
 @njit_part
-def rows_of_block(n_features: int, n_vectors: int) -> int:
-    """Number of rows, a divisor of MOST_ROWS, whose entries and products stay in the second cache."""
-    n_rows = MOST_ROWS
-    while n_rows > 32 and n_rows * max(n_features, n_vectors) > _CELLS_OF_BLOCK:
-        n_rows //= 2
-    return n_rows
-
-
-def panels_of(vectors: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Vectors, the columns of (m, n_vectors), as (n_panels, m, n_lanes), with zeros beyond the last vector."""
-    m, n_vectors = vectors.shape
-    n_lanes = VECTOR_BYTES // np.dtype(dtype).itemsize
-    padded = np.zeros((m, -(-n_vectors // n_lanes) * n_lanes), dtype)
-    padded[:, :n_vectors] = vectors
-    return np.ascontiguousarray(padded.reshape(m, -1, n_lanes).swapaxes(0, 1))
-
-
-@njit(cache=True, nogil=True)
-def fill_products(rows, panels, following, out):
-    """Fill `out`, (n, n_panels * n_lanes), with products of rows, (n, m), with the vectors of panels.
-
-    The rows `following`, those of the next call, are read into the cache meanwhile.
-    """
-    (n, m), width, n_lanes, place = rows.shape, out.shape[1], panels.shape[2], 0
-    n_each = following.size // (len(panels) * ((n + _TILE - 1) // _TILE)) // n_lanes * n_lanes + n_lanes
-    out[:] = 0.0
-    for first in range(0, m, _TERMS_AT_ONCE):
-        n_terms = min(_TERMS_AT_ONCE, m - first)
-        for p in range(len(panels)):
-            panel = panels[p]
-            for i in range(0, n, _TILE):
-                of_rows, sums = (i * m + first, m, min(_TILE, n - i) - 1), (i * width + p * n_lanes, width)
-                _add_tile(rows, *of_rows, panel, first * n_lanes, n_lanes, n_terms, out, *sums)
-                for entry in range(place, min(place + n_each, following.size), n_lanes):
-                    prefetch(following, entry)
-                place += n_each
-
-
-@njit(cache=True, nogil=True)
 def transpose(n, source, out):
     """Fill the first n columns, or more, of `out` with rows of `source`; all lengths are multiples of n_lanes."""
     of_row, of_column, n_lanes = source.shape[1], out.shape[1], VECTOR_BYTES // source.itemsize
@@ -167,21 +121,67 @@ def transpose(n, source, out):
 
 
 @njit(cache=True, nogil=True)
-def add_weighted_rows(rows, weights, out):
-    """Add sums of rows, (n, m), times weights, (n_sums or more, n or more), to `out`, (n_sums, m) float64."""
-    (n, m), n_sums, n_most, n_lanes = rows.shape, len(out), weights.shape[1], VECTOR_BYTES // rows.itemsize
-    whole, width = m // n_lanes * n_lanes, (m + n_lanes - 1) // n_lanes * n_lanes
-    tail, sums = np.zeros((n, n_lanes), rows.dtype), np.zeros((n_sums, width), rows.dtype)
-    for i in range(n):
-        for lane in range(m - whole):
-            tail[i, lane] = rows[i, whole + lane]
-    for first in range(0, n, _ROWS_AT_ONCE):
-        n_rows = min(_ROWS_AT_ONCE, n - first)
-        for j in range(0, m, n_lanes):
-            vectors, start, of_vector = (rows, first * m + j, m) if j < whole else (tail, first * n_lanes, n_lanes)
-            for k in range(0, n_sums, _TILE):
-                of_weights, place = (k * n_most + first, n_most, min(_TILE, n_sums - k) - 1), k * width + j
-                _add_tile(weights, *of_weights, vectors, start, of_vector, n_rows, sums, place, width)
-    for k in range(n_sums):
-        for j in range(m):
-            out[k, j] += sums[k, j]
+def _add_products(left, first, n, right, start, of_panel, of_vector, n_terms, n_at_once, following, out):
+    """Add products of n rows of `left` with n_terms vectors of each panel to `out`, (n or more, n_panels * n_lanes).
+
+    Vector t of panel p begins at ``start + p * of_panel + t * of_vector`` in `right`. Rows of `left` before `following`
+    are read into the cache meanwhile.
+    """
+    of_row, width, n_lanes = left.shape[1], out.shape[1], VECTOR_BYTES // left.itemsize
+    place, end = (first + n) * of_row, following * of_row
+    n_tiles = width // n_lanes * ((n + _TILE - 1) // _TILE)
+    n_each = max(end - place, 0) // (n_tiles * n_lanes) * n_lanes + n_lanes
+    for term in range(0, n_terms, n_at_once):
+        n_now = min(n_at_once, n_terms - term)
+        for p in range(width // n_lanes):
+            vectors = start + p * of_panel + term * of_vector
+            for i in range(0, n, _TILE):
+                row, last, sums = (first + i) * of_row + term, min(_TILE, n - i) - 1, i * width + p * n_lanes
+                _add_tile(left, row, of_row, last, right, vectors, of_vector, n_now, out, sums, width)
+                for entry in range(place, min(place + n_each, end), n_lanes):
+                    prefetch(left, entry)
+                place += n_each
+
+
+class RowProducts:
+    """Products of blocks of at most `n_rows` rows with vectors, (m, n_vectors), and as many weighted sums of rows."""
+
+    def __init__(self, vectors: np.ndarray, dtype: np.dtype) -> None:
+        self._m, self._n_vectors = vectors.shape
+        self.n_rows = MOST_ROWS
+        while self.n_rows > 32 and self.n_rows * max(vectors.shape) > _CELLS_OF_BLOCK:
+            self.n_rows //= 2
+        self._n_lanes = VECTOR_BYTES // np.dtype(dtype).itemsize
+        self._padded_m, width = (-(-n // self._n_lanes) * self._n_lanes for n in vectors.shape)
+        padded = np.zeros((self._m, width), dtype)
+        padded[:, : self._n_vectors] = vectors
+        self._panels = np.ascontiguousarray(padded.reshape(self._m, -1, self._n_lanes).swapaxes(0, 1)).reshape(-1)
+        self.products = np.zeros((self.n_rows, width), dtype)  # with the vectors
+        self.weights = np.zeros((width, self.n_rows), dtype)  # of the rows, for each sum
+        self._sums, self._n_added = np.zeros((self._n_vectors, self._padded_m), dtype), 0
+
+    def multiply(self, rows: np.ndarray, first: int, stop: int) -> np.ndarray:
+        """Products of some of the rows, (n_rows, at least n_vectors)."""
+        n, panels = stop - first, (self._panels, 0, self._m * self._n_lanes, self._n_lanes)
+        self.products[:n] = 0.0
+        following = min(stop + n, len(rows))
+        _add_products(rows, first, n, *panels, self._m, _TERMS_AT_ONCE, following, self.products)
+        return self.products
+
+    def add_sums(self, rows: np.ndarray, first: int, stop: int, out: np.ndarray) -> None:
+        """Add sums of some of the rows times `weights` to `out`, (n_vectors, m) float64, not later than in `flush`."""
+        if self._padded_m > self._m:
+            copies = np.zeros((stop - first, self._padded_m), rows.dtype)
+            copies[:, : self._m] = rows[first:stop]
+            rows, first, stop = copies, 0, stop - first
+        panels = rows.reshape(-1), first * self._padded_m, self._n_lanes, self._padded_m
+        _add_products(self.weights, 0, self._n_vectors, *panels, stop - first, _ROWS_AT_ONCE, 0, self._sums)
+        self._n_added += 1
+        if self._n_added == _BLOCKS_AT_ONCE:
+            self.flush(out)
+
+    def flush(self, out: np.ndarray) -> None:
+        """Add the sums that `out` lacks."""
+        if self._n_added:
+            out += self._sums[:, : self._m]
+            self._sums[:], self._n_added = 0.0, 0

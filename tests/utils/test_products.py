@@ -2,21 +2,21 @@
 
 import numpy as np
 import pytest
+from numba import njit
 
 from skmanifold.numerics import products
-from skmanifold.numerics.products import (
-    add_weighted_rows,
-    fill_products,
-    panels_of,
-    rows_of_block,
-    transpose,
-)
+from skmanifold.numerics.products import RowProducts
 from skmanifold.numerics.simd import _multiply_add
 
 each_precision = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 each_shape = pytest.mark.parametrize(
-    ("n", "m", "k"), [(1, 1, 1), (6, 16, 16), (7, 17, 100), (70, 5, 9), (130, 1030, 18)]
+    ("n", "m", "k"), [(1, 1, 1), (6, 16, 16), (7, 17, 100), (70, 5, 9), (130, 520, 18), (3, 1030, 7)]
 )
+
+
+@njit
+def transpose(n, source, out):
+    products.transpose(n, source, out)
 
 
 def matrices(n, m, k, dtype):
@@ -24,22 +24,24 @@ def matrices(n, m, k, dtype):
     return rng.standard_normal((n, m)).astype(dtype), rng.standard_normal((m, k))
 
 
-def multiply(rows, vectors, kernel=fill_products):
-    panels = panels_of(vectors, rows.dtype)
-    out = np.full((len(rows), len(panels) * panels.shape[2]), np.nan, rows.dtype)
-    kernel(rows, panels, rows[:0], out)
-    return out
+def multiply(rows, vectors):
+    """Products of rows, which are not the first of an array, by blocks."""
+    block, out = RowProducts(vectors, rows.dtype), []
+    among = np.concatenate((np.ones((2, rows.shape[1]), rows.dtype), rows))
+    for first in range(2, len(among), block.n_rows):
+        stop = min(first + block.n_rows, len(among))
+        out.append(block.multiply(among, first, stop)[: stop - first, : vectors.shape[1]].copy())
+    return np.concatenate(out)
 
 
-def weighted_sums(rows, weights, kernel=add_weighted_rows):
-    out = np.ones((len(weights), rows.shape[1]))
-    kernel(rows, weights.astype(rows.dtype, order="C"), out)
-    return out
-
-
-def transposed(dtype, kernel=transpose):
-    out = np.zeros((64, 96), dtype)
-    kernel(33, np.arange(4096, dtype=dtype).reshape(64, 64), out)
+def weighted_sums(rows, weights):
+    block = RowProducts(np.zeros((rows.shape[1], len(weights))), rows.dtype)
+    out, among = np.ones((len(weights), rows.shape[1])), np.vstack((np.ones((2, rows.shape[1]), rows.dtype), rows))
+    for first in range(0, len(rows), block.n_rows):
+        n = min(block.n_rows, len(rows) - first)
+        block.weights[: len(weights), :n] = weights[:, first : first + n]
+        block.add_sums(among, 2 + first, 2 + first + n, out)
+    block.flush(out)
     return out
 
 
@@ -51,41 +53,50 @@ def close(found, expected, dtype):
 @each_shape
 def test_products_and_sums_are_those_of_numpy(dtype, n, m, k):
     rows, vectors = matrices(n, m, k, dtype)
-    found = multiply(rows, vectors)
-    close(found[:, :k], rows @ vectors, dtype)
-    assert not found[:, k:].any()
-    weights = np.random.default_rng(0).random((k, n)).astype(dtype)
-    close(weighted_sums(rows, weights), 1.0 + weights.astype(float) @ rows, dtype)
+    close(multiply(rows, vectors), rows @ vectors, dtype)
+    weights = np.random.default_rng(0).random((k, n))
+    close(weighted_sums(rows, weights), 1.0 + weights @ rows, dtype)
 
 
 @each_precision
-def test_interpreted_kernels_agree(dtype, monkeypatch):
+def test_sums_of_many_blocks(dtype):
+    rows, _ = matrices(3000, 3, 1, dtype)
+    weights = np.random.default_rng(0).random((4, 3000))
+    close(weighted_sums(rows, weights), 1.0 + weights @ rows, dtype)
+
+
+@each_precision
+def test_interpreted_operations_agree(dtype, monkeypatch):
     rows, vectors = matrices(8, 21, 9, dtype)
-    weights = vectors.T[:, :8].astype(dtype)
-    compiled = multiply(rows, vectors), weighted_sums(rows, weights), transposed(dtype)
-    for name in ("_add_tile", "_transpose"):
-        monkeypatch.setattr(products, name, getattr(products, f"{name}_reference"))
-    fill, add, turn = (getattr(kernel, "py_func", kernel) for kernel in (fill_products, add_weighted_rows, transpose))
-    close(multiply(rows, vectors, fill), compiled[0], dtype)
-    close(weighted_sums(rows, weights, add), compiled[1], dtype)
-    np.testing.assert_array_equal(transposed(dtype, turn), compiled[2])
+    weights = vectors.T[:, :8]
+    compiled = multiply(rows, vectors), weighted_sums(rows, weights)
+    kernel = products._add_products
+    monkeypatch.setattr(products, "_add_tile", products._add_tile_reference)
+    monkeypatch.setattr(products, "prefetch", lambda array, place: None)
+    monkeypatch.setattr(products, "_add_products", getattr(kernel, "py_func", kernel))
+    close(multiply(rows, vectors), compiled[0], dtype)
+    close(weighted_sums(rows, weights), compiled[1], dtype)
 
 
 @each_precision
 def test_transposed(dtype):
-    out = transposed(dtype)
-    np.testing.assert_array_equal(out[:, :33], np.arange(4096).reshape(64, 64)[:33].T)
+    source, n_lanes = np.arange(4096, dtype=dtype).reshape(64, 64), products.VECTOR_BYTES // np.dtype(dtype).itemsize
+    out, tile = np.zeros((64, 96), dtype), np.zeros((n_lanes, 96), dtype)
+    transpose(33, source, out)
+    np.testing.assert_array_equal(out[:, :33], source[:33].T)
     assert not out[:, 64:].any()
+    products._transpose_reference(source, 5, 64, tile, 7, 96)
+    np.testing.assert_array_equal(tile[:, 7 : 7 + n_lanes], source[:n_lanes, 5 : 5 + n_lanes].T)
 
 
 @each_precision
 def test_a_product_does_not_depend_on_other_rows_and_vectors(dtype):
     rows, vectors = matrices(50, 600, 40, dtype)
-    whole = multiply(rows, vectors)[:, :40]
+    whole = multiply(rows, vectors)
     for some in ([17], [49, 3, 17, 8, 9, 10, 11], np.arange(20, 50)):
         for chosen in ([5], [39, 5, 0], np.arange(7, 40)):
-            one = multiply(rows[some], vectors[:, chosen])[:, : len(chosen)]
-            assert np.ascontiguousarray(one).tobytes() == whole[np.ix_(some, chosen)].tobytes()
+            one = multiply(rows[some], vectors[:, chosen])
+            assert one.tobytes() == whole[np.ix_(some, chosen)].tobytes()
 
 
 def test_products_are_sums_in_order_that_are_rounded_once():
@@ -96,12 +107,6 @@ def test_products_are_sums_in_order_that_are_rounded_once():
     assert multiply(rows, vectors)[0, 0] == total
 
 
-def test_sums_of_rows_do_not_depend_on_other_sums():
-    rows, _ = matrices(100, 21, 1, np.float32)
-    weights = np.random.default_rng(0).random((13, 100)).astype(np.float32)
-    assert weighted_sums(rows, weights)[[2, 12]].tobytes() == weighted_sums(rows, weights[[2, 12]]).tobytes()
-
-
-@pytest.mark.parametrize(("m", "k", "expected"), [(2, 1, 256), (384, 100, 256), (600, 100, 128), (100, 10**6, 32)])
+@pytest.mark.parametrize(("m", "k", "expected"), [(2, 1, 256), (384, 100, 256), (600, 100, 128), (100, 20_000, 32)])
 def test_larger_rows_have_smaller_blocks(m, k, expected):
-    assert rows_of_block(m, k) == expected
+    assert RowProducts(np.zeros((m, k)), np.float32).n_rows == expected

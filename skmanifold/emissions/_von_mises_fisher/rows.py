@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...numerics.products import MOST_ROWS, add_weighted_rows, panels_of
+from ...numerics.products import MOST_ROWS, RowProducts
 from ...numerics.row_hash import hash_hashes
 from ...random._keys import Purpose, fold_in_each, subkey, uniform
 from ...sparse.directions import Directions, UnitRows, fill_dense_keys, read_directions
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 from .._linear_kernels import add_entries, add_labelled, add_shared
-from .dense_kernels import add_dense_labelled, add_dense_terms, expect_dense
+from .dense_kernels import add_dense_labelled, assign_dense
 
 # In kernels `csr` are sparse rows, (indptr, indices, data). `parameters` are directions, (n_features, K),
 # concentrations, and log densities at the mean directions or their sums with the logs of weights. *Terms* of a row are
@@ -60,7 +60,7 @@ def _normalize_row(scores, best, shares):
 
 @njit(cache=True, nogil=True)
 def _expect_rows(first, stop, csr, row_weights, parameters, hard, sums, sizes, log_density, labels):
-    """E step for a range of rows: assign rows to components as `expect_dense`, and add them to `sums`, (n_features, K).
+    """E step for a range of rows: assign rows to components as `assign_dense`, and add them to `sums`, (n_features, K).
 
     Arrays of rows are those of all rows.
     """
@@ -122,7 +122,7 @@ class _DirectedRows:
     Both have these methods for a range of rows, which threads run at the same time. `parameters` are directions,
     (n_features, K), concentrations, and log densities at the mean directions, perhaps plus logs of weights.
 
-    - ``expect(first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels)``: see `expect_dense`;
+    - ``expect(first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels)``: see `assign_dense`;
       adds rows to `sums`, (n_features, K).
     - ``add_log_densities(first, stop, parameters, out)``: add log densities to `out`, (stop - first, K).
     - ``add_labelled(first, stop, labels, sizes, sums)`` and ``add_shares(first, stop, shares, sizes, sums)``: add rows
@@ -211,30 +211,42 @@ class DenseUnitRows(_DirectedRows, UnitRows):
 
     def expect(self, first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels) -> float:
         """E step for a range of rows; returns the weighted sum of the log densities."""
-        panels = panels_of(parameters[0], self.values.dtype)
-        for a, b, rows in self._ranges(first, stop):
-            given = rows, self._inverses[a:b], row_weights[a:b], panels, *parameters[1:], hard
-            expect_dense(*given, sums.T, sizes, log_density[a:b], labels[a:b])
+        directions, *of_terms = parameters
+        block = RowProducts(directions, self.values.dtype)
+        work = np.empty((5, block.n_rows + 8))
+        for a, b, place in self._blocks(first, stop, block.n_rows):
+            factors, weights, own = self._inverses[a:b], row_weights[a:b], labels[a:b]
+            given = block.multiply(*place), work, factors, weights, *of_terms, hard
+            assign_dense(*given, block.weights, sizes, log_density[a:b], own)
+            if hard:
+                add_dense_labelled(*place[:2], factors, weights, own, sizes, sums.T)
+            else:
+                block.add_sums(*place, sums.T)
+        block.flush(sums.T)
         return float((row_weights[first:stop] * log_density[first:stop]).sum())
 
     def add_log_densities(self, first, stop, parameters, out) -> None:
         """Add log densities of a range of rows."""
-        panels = panels_of(parameters[0], self.values.dtype)
-        for a, b, rows in self._ranges(first, stop):
-            add_dense_terms(rows, self._inverses[a:b], panels, *parameters[1:], out[a - first : b - first])
+        directions, concentrations, log_peaks = parameters
+        block = RowProducts(directions, self.values.dtype)
+        for a, b, place in self._blocks(first, stop, block.n_rows):
+            cosines = self._inverses[a:b, np.newaxis] * block.multiply(*place)[: b - a, : len(log_peaks)]
+            out[a - first : b - first] += log_peaks + concentrations * (cosines - 1.0)
 
     def add_labelled(self, first, stop, labels, sizes, sums) -> None:
         """Add rows to the sums of their labels."""
-        for a, b, rows in self._ranges(first, stop):
-            add_dense_labelled(rows, self._inverses[a:b], np.ones(b - a), labels[a - first : b - first], sizes, sums)
+        for a, b, place in self._blocks(first, stop, MOST_ROWS):
+            of_rows = self._inverses[a:b], np.ones(b - a), labels[a - first : b - first]
+            add_dense_labelled(*place[:2], *of_rows, sizes, sums)
 
     def add_shares(self, first, stop, shares, sizes, sums) -> None:
         """Add rows times their membership probabilities to the sums."""
         sizes += shares.sum(axis=0)
-        for start, end in split_range(stop - first, MOST_ROWS):
-            for a, b, rows in self._ranges(first + start, first + end):
-                weights = self._inverses[a:b] * shares[start:end].T
-                add_weighted_rows(rows, weights.astype(rows.dtype, order="C"), sums)
+        block = RowProducts(sums.T, self.values.dtype)
+        for a, b, place in self._blocks(first, stop, block.n_rows):
+            block.weights[: len(sizes), : b - a] = shares[a - first : b - first].T * self._inverses[a:b]
+            block.add_sums(*place, sums)
+        block.flush(sums)
 
     def hashes(self) -> np.ndarray:
         """A hash of the contents of each row, (n_rows,) uint64."""
@@ -259,18 +271,19 @@ class DenseUnitRows(_DirectedRows, UnitRows):
             values = np.frombuffer(memory, values.dtype).reshape(values.shape)
         return values
 
-    def _ranges(self, first: int, stop: int) -> Iterator[tuple[int, int, np.ndarray]]:
-        """Ranges of rows, and these rows, whose products with their factors are unit vectors; copies if necessary."""
+    def _blocks(self, first: int, stop: int, size: int) -> Iterator[tuple[int, int, tuple[np.ndarray, int, int]]]:
+        """Ranges of rows, and an array and places with them; their products with their factors are unit vectors."""
         unusual = self._unusual[slice(*np.searchsorted(self._unusual, (first, stop)))]
-        if self._in_order is not None and not len(unusual):
-            yield first, stop, self._in_order[first:stop]
-            return
-        for start, end in split_range(stop - first, MOST_ROWS):
-            a, b = first + start, first + end
+        for a in range(first, stop, size):
+            b = min(a + size, stop)
+            among = unusual[(a <= unusual) & (unusual < b)] if len(unusual) else unusual
+            if self._in_order is not None and not len(among):
+                yield a, b, (self._in_order, a, b)
+                continue
             rows = self.values[a:b].copy(order="C")
-            for row in unusual[(a <= unusual) & (unusual < b)]:
+            for row in among:
                 rows[row - a] = self.unit(row)
-            yield a, b, rows
+            yield a, b, (rows, 0, b - a)
 
 
 DirectedRows = SparseRows | DenseUnitRows
