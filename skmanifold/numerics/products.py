@@ -148,9 +148,7 @@ class RowProducts:
 
     def __init__(self, vectors: np.ndarray, dtype: np.dtype) -> None:
         self._m, self._n_vectors = vectors.shape
-        self.n_rows = MOST_ROWS
-        while self.n_rows > 32 and self.n_rows * max(vectors.shape) > _CELLS_OF_BLOCK:
-            self.n_rows //= 2
+        self.n_rows = min(MOST_ROWS, 1 << max(5, (_CELLS_OF_BLOCK // max(vectors.shape)).bit_length() - 1))
         self._n_lanes = VECTOR_BYTES // np.dtype(dtype).itemsize
         self._padded_m, width = (-(-n // self._n_lanes) * self._n_lanes for n in vectors.shape)
         padded = np.zeros((self._m, width), dtype)

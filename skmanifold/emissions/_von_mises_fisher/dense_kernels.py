@@ -1,7 +1,7 @@
 """Kernels of dense rows of directions, whose products with their factors are unit vectors.
 
-Products with directions, and sums of rows times responsibilities in a block, have the precision of the rows, the rest
-is float64. *Terms* of a row are ``log_peaks + concentrations (cosine - 1)``; `panels` hold mean directions.
+Products with directions, and sums of rows times responsibilities in some blocks, have the precision of the rows; the
+rest is float64. *Terms* of a row are ``log_peaks + concentrations (cosine - 1)``.
 """
 
 from __future__ import annotations

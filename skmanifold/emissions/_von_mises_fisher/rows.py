@@ -263,13 +263,14 @@ class DenseUnitRows(_DirectedRows, UnitRows):
     @cached_property
     def _in_order(self) -> np.ndarray | None:
         """The rows as kernels read them, or None if they must be copied."""
-        flags, values = self.values.flags, self.values
-        if not (flags.c_contiguous and flags.aligned):
+        values = self.values
+        if not (values.flags.c_contiguous and values.flags.aligned):
             return None
-        if not flags.writeable:  # kernels would be compiled again for read-only arrays
-            memory: Any = (ctypes.c_char * values.nbytes).from_address(values.ctypes.data)
-            values = np.frombuffer(memory, values.dtype).reshape(values.shape)
-        return values
+        if values.flags.writeable:
+            return values
+        # Kernels, which only read it, would be compiled again for a read-only array.
+        memory: Any = (ctypes.c_char * values.nbytes).from_address(values.ctypes.data)
+        return np.frombuffer(memory, values.dtype).reshape(values.shape)
 
     def _blocks(self, first: int, stop: int, size: int) -> Iterator[tuple[int, int, tuple[np.ndarray, int, int]]]:
         """Ranges of rows, and an array and places with them; their products with their factors are unit vectors."""
