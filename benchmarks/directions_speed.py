@@ -2,7 +2,8 @@
 
 Float32 rows around 100 directions, in memory and mapped from a file. Passes are differences between fits of four passes
 and of one; the start is the rest. scikit-learn's KMeans (Lloyd, one initialisation at rows) and MiniBatchKMeans run in
-one thread, of which the processor time is measured, since other processes change it less. Memory is that of the process beyond the rows, without pages of mapped files; each fit has its own process.
+one thread, of which the processor time is measured, since other processes change it less. Memory is that of the process
+beyond the rows, without pages of mapped files; each fit has its own process.
 
     python -m benchmarks.directions_speed --write
 """
