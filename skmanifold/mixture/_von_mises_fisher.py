@@ -26,7 +26,7 @@ from ..utils._conditions import MOST_COUNTED, Array, Sizes, index
 from ..utils._conditions import Real as RealNumber
 from ..utils._declared import Lacking, Saved
 from ..utils._sklearn import Interval, NumberOf, StrOptions, torn_down
-from ..utils._threads import Workers, limit_threads
+from ..utils._threads import Workers
 from ..utils._typing import ArrayLike, Ignored, MatrixLike, RandomStateLike, fit_context
 from ..utils._validation import check_array, of_columns, validate_sample_weight
 from ._inference import InformationCriteria
@@ -238,7 +238,7 @@ class VonMisesFisherMixture(_FittedMixture):
             If EM has not converged after `max_iter` iterations, and `tol` is not 0.
         """
         refuse_session(self)
-        with torn_down(self), all_or_nothing(self), limit_threads("blas"), Workers(self.n_jobs) as workers:
+        with torn_down(self), all_or_nothing(self), Workers(self.n_jobs) as workers:
             X, _, sample_weight = rows_to_fit(self, X, None, sample_weight)
             rows = read_rows(self, X, reset=True)
             em = self._em(rows, X, sample_weight, workers)
@@ -300,7 +300,7 @@ class VonMisesFisherMixture(_FittedMixture):
             rows = read_rows(self, X, reset=is_first and n_batches == 0)
             if rows.has_direction.any():  # else there is nothing to learn from
                 total, rate = self.total_samples, float(self.learning_offset + n_batches + 1) ** -self.learning_decay
-                with Workers(self.n_jobs) as workers, limit_threads("blas"):
+                with Workers(self.n_jobs) as workers:
                     em = self._em(rows, X, sample_weight, workers)
                     if is_first:
                         estimate = em.begin_stream(self._starts(em, 1)[0](), float(total))
@@ -422,8 +422,7 @@ class VonMisesFisherMixture(_FittedMixture):
         return read_rows(self, X, reset=False)
 
     def _at_estimate(self, rows: DirectedRows) -> tuple[np.ndarray, np.ndarray]:
-        with limit_threads("blas"):
-            shares, log_density = super()._at_estimate(rows)
+        shares, log_density = super()._at_estimate(rows)
         shares[~rows.has_direction], log_density[~rows.has_direction] = self.weights_, np.nan
         return shares, log_density
 

@@ -252,7 +252,7 @@ def add_dense_direction_gradient(units, squares, products, direction, cosine, si
 
 
 _CELLS_AT_ONCE = 1 << 18  # of rows that are read at a time
-_LEAST_SQUARE = 1e-50  # rows with smaller squared lengths, or larger ones than its inverse, are scaled twice
+_LEAST_SQUARE = 1e-30  # rows with smaller squared lengths, or larger ones than its inverse, are scaled twice
 _BLOCK_ROWS = 256
 _MAX_BLOCKS = 32  # whose sums are separate
 
@@ -264,7 +264,7 @@ class UnitRows:
     """
 
     def __init__(self, values: np.ndarray) -> None:
-        self.values = values
+        self.values = np.asarray(values)  # ranges of mapped arrays take longer
         self.n_rows, self.n_features = values.shape
         squares = np.empty(self.n_rows)
         for a, b in split_range(self.n_rows, max(1, _CELLS_AT_ONCE // self.n_features)):
@@ -275,6 +275,7 @@ class UnitRows:
         self._inverses = np.divide(1.0, np.sqrt(squares), out=np.zeros(self.n_rows), where=is_usual)
         others = np.flatnonzero(~is_usual)
         self._unusual = others[[bool(values[row].any()) for row in others]]  # too long or too short for one factor
+        self._inverses[self._unusual] = 1.0  # they are replaced by unit vectors
         self.has_direction = is_usual
         self.has_direction[self._unusual] = True
 

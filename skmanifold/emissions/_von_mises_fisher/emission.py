@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from ...random._keys import root_key
 from ...utils._conditions import MOST_COUNTED
 from ...utils._sklearn import Interval, StrOptions
-from ...utils._threads import ONE, limit_threads
+from ...utils._threads import ONE
 from ...utils._typing import MatrixLike
 from .._base import WeighableEmission, refuse_unset
 from .family import VonMisesFisherFamily
@@ -73,9 +73,8 @@ class VonMisesFisher(WeighableEmission):
     ``cosine_prior``. A shared concentration is determined by the rows.
 
     Rows of zeros have no direction and are an error; :class:`~skmanifold.VonMisesFisherMixture` leaves them out. Dense
-    rows of float32 and float64 stay as they are. Blocks of rows are multiplied with directions by BLAS in a way in
-    which the result of a row does not depend on other rows; the bytes are the same on one machine with one version of
-    BLAS.
+    rows of float32 and float64 stay as they are, and are multiplied with directions in their precision, in a way in
+    which the result of a row does not depend on other rows.
 
     References
     ----------
@@ -118,8 +117,7 @@ class VonMisesFisher(WeighableEmission):
         cosine = self.cosine_prior
         if cosine is None:
             weights = np.ones(rows.n_rows) if row_weights is None else row_weights
-            with limit_threads("blas"):
-                found = SphericalKMeans(rows, weights, n_components, ONE).begin_at_rows(root_key(0), "k-means++")
+            found = SphericalKMeans(rows, weights, n_components, ONE).begin_at_rows(root_key(0), "k-means++")
             cosine = max(found.mean_cosine, _LEAST_COSINE)
         return self._family(cosine, n_components, rows.n_features)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Iterator
 from functools import cached_property
@@ -9,26 +10,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...numerics.linalg import RowProducts
+from ...numerics.products import MOST_ROWS, RowProducts
 from ...numerics.row_hash import hash_hashes
-from ...numerics.special import fill_exp
 from ...random._keys import Purpose, fold_in_each, subkey, uniform
 from ...sparse.directions import Directions, UnitRows, fill_dense_keys, read_directions
 from ...utils._njit import njit
 from ...utils._threads import Workers, split_range
 from .._linear_kernels import add_entries, add_labelled, add_shared
+from .dense_kernels import add_dense_labelled, assign_dense
 
 # In kernels `csr` are sparse rows, (indptr, indices, data). `parameters` are directions, (n_features, K),
 # concentrations, and log densities at the mean directions or their sums with the logs of weights. *Terms* of a row are
 # ``log_peaks + concentrations (cosine - 1)``.
 
 _LEAST_LOG_SHARE = -40.0  # smaller responsibilities are lost in rounding when added to 1
-_LEAST_SHARE = 4e-18  # their exponential
 _MAX_BLOCKS = 32
 _BLOCK_CELLS = 1 << 20  # minimum of entries times components in a block: about a millisecond
 _MAX_SUMS_BYTES = 1 << 28  # of all blocks
 _CELLS_AT_ONCE = 1 << 18  # entries whose hashes are computed at a time
-_ROWS_OF_BLOCK = 1024  # of dense rows, at least: about a millisecond
+_ROWS_OF_BLOCK = 2048  # of dense rows, at least: a few milliseconds
 
 
 # Kernels of sparse rows
@@ -60,7 +60,7 @@ def _normalize_row(scores, best, shares):
 
 @njit(cache=True, nogil=True)
 def _expect_rows(first, stop, csr, row_weights, parameters, hard, sums, sizes, log_density, labels):
-    """E step for a range of rows: assign rows to components as `_assign_rows`, and add them to `sums`, (n_features, K).
+    """E step for a range of rows: assign rows to components as `assign_dense`, and add them to `sums`, (n_features, K).
 
     Arrays of rows are those of all rows.
     """
@@ -113,63 +113,6 @@ def _add_row_scores(first, stop, csr, parameters, out):
             out[row - first, k] += scores[k]
 
 
-# Kernels of dense rows
-
-
-@njit(cache=True, nogil=True)
-def _assign_rows(terms, row_weights, hard, sizes, log_density, labels):
-    """Assign rows by logs of weights times densities, (n, K); returns the weighted sum of log densities.
-
-    `terms` become responsibilities times row weights, which are added to `sizes`, (K,), unless `hard`: then a row has
-    its most probable component alone, and the joint log density of row and label.
-    """
-    n, n_components = terms.shape
-    total = 0.0
-    for i in range(n):
-        scores, best = terms[i], 0
-        for k in range(1, n_components):
-            if scores[k] > scores[best]:
-                best = k
-        labels[i], log_density[i] = best, scores[best]
-        if hard:
-            total += row_weights[i] * scores[best]
-    if hard:
-        return total
-    below = (terms - log_density.reshape(n, 1)).reshape(terms.size)
-    fill_exp(terms.size, below, np.empty(terms.size), terms.reshape(terms.size))
-    for i in range(n):
-        shares, mass = terms[i], 0.0
-        for k in range(n_components):
-            shares[k] = shares[k] if shares[k] > _LEAST_SHARE else 0.0
-            mass += shares[k]
-        log_density[i] += math.log(mass)
-        total += row_weights[i] * log_density[i]
-        scale = row_weights[i] / mass
-        for k in range(n_components):
-            shares[k] *= scale
-            sizes[k] += shares[k]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _add_block_scores(products, first, concentrations, log_peaks, out):
-    """Add terms to `out`, (n, K), given the cosines of a block, (K, n_places), whose rows begin at place `first`."""
-    for k in range(len(products)):
-        cosines, concentration, peak = products[k], concentrations[k], log_peaks[k]
-        for i in range(len(out)):
-            out[i, k] += peak + concentration * (np.float64(cosines[first + i]) - 1.0)
-
-
-@njit(cache=True, nogil=True)
-def _add_rows(rows, row_weights, labels, sizes, sums):
-    """Add weighted rows to the sizes and sums of their labels, (K,) and (K, n_features)."""
-    for i in range(len(labels)):
-        own, weight = sums[labels[i]], row_weights[i]
-        sizes[labels[i]] += weight
-        for j in range(len(own)):
-            own[j] += weight * rows[i, j]
-
-
 # Rows
 
 
@@ -179,8 +122,8 @@ class _DirectedRows:
     Both have these methods for a range of rows, which threads run at the same time. `parameters` are directions,
     (n_features, K), concentrations, and log densities at the mean directions, perhaps plus logs of weights.
 
-    - ``expect(first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels)``: see `_assign_rows`; adds
-      rows to `sums`, (n_features, K).
+    - ``expect(first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels)``: see `assign_dense`;
+      adds rows to `sums`, (n_features, K).
     - ``add_log_densities(first, stop, parameters, out)``: add log densities to `out`, (stop - first, K).
     - ``add_labelled(first, stop, labels, sizes, sums)`` and ``add_shares(first, stop, shares, sizes, sums)``: add rows
       to the sizes, (K,), and sums, (K, n_features), by their labels or membership probabilities.
@@ -216,6 +159,10 @@ class SparseRows(_DirectedRows, Directions):
         n = len(self.indices)
         return self._split(min(n * n_components // _BLOCK_CELLS, n // (4 * self.n_features)), n_components)
 
+    def empty_sums(self, n_blocks: int, n_components: int) -> np.ndarray:
+        """Space for sums of blocks, (n_blocks, n_features, K), in the order of memory of the kernels."""
+        return np.empty((n_blocks, self.n_features, n_components))
+
     def expect(self, first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels) -> float:
         """E step for a range of rows; returns the weighted sum of the log densities."""
         found = sums, sizes, log_density, labels
@@ -247,11 +194,7 @@ class SparseRows(_DirectedRows, Directions):
 
 
 class DenseUnitRows(_DirectedRows, UnitRows):
-    """Dense rows of float32 or float64, which stay as they are: in memory or mapped from a file, in any order.
-
-    Blocks of rows are copied, divided by their lengths, and multiplied with mean directions in the rows' precision,
-    which sums of a block have too; sums over blocks are float64.
-    """
+    """Dense rows of float32 or float64, which stay as they are: in memory or mapped from a file, in any order."""
 
     def __init__(self, values: np.ndarray) -> None:
         super().__init__(values)
@@ -262,37 +205,48 @@ class DenseUnitRows(_DirectedRows, UnitRows):
         """Ranges of rows whose separate sums cost little compared with the products."""
         return self._split(self.n_rows // _ROWS_OF_BLOCK, n_components)
 
+    def empty_sums(self, n_blocks: int, n_components: int) -> np.ndarray:
+        """Space for sums of blocks, (n_blocks, n_features, K), in the order of memory of the kernels."""
+        return np.empty((n_blocks, n_components, self.n_features)).swapaxes(1, 2)
+
     def expect(self, first, stop, row_weights, parameters, hard, sums, sizes, log_density, labels) -> float:
         """E step for a range of rows; returns the weighted sum of the log densities."""
-        directions, *of_scores = parameters
-        total, whole = 0.0, np.zeros(sums.T.shape)
-        for a, b, rows, products in self._blocks_of_products(first, stop, directions.T):
-            terms, weights = np.zeros((b - a, len(sizes))), row_weights[a:b]
-            _add_block_scores(products.multiply(), products.first, *of_scores, terms)
-            total += _assign_rows(terms, weights, hard, sizes, log_density[a:b], labels[a:b])
+        directions, *of_terms = parameters
+        block = RowProducts(directions, self.values.dtype)
+        work = np.empty((5, block.n_rows + 8))
+        for a, b, place in self._blocks(first, stop, block.n_rows):
+            factors, weights, own = self._inverses[a:b], row_weights[a:b], labels[a:b]
+            given = block.multiply(*place), work, factors, weights, *of_terms, hard
+            assign_dense(*given, block.weights, sizes, log_density[a:b], own)
             if hard:
-                _add_rows(rows, weights, labels[a:b], sizes, whole)
+                add_dense_labelled(*place[:2], factors, weights, own, sizes, sums.T)
             else:
-                whole += products.sums(terms)
-        sums += whole.T
-        return total
+                block.add_sums(*place, sums.T)
+        block.flush(sums.T)
+        return float((row_weights[first:stop] * log_density[first:stop]).sum())
 
     def add_log_densities(self, first, stop, parameters, out) -> None:
         """Add log densities of a range of rows."""
-        directions, *of_scores = parameters
-        for a, b, _, products in self._blocks_of_products(first, stop, directions.T):
-            _add_block_scores(products.multiply(), products.first, *of_scores, out[a - first : b - first])
+        directions, concentrations, log_peaks = parameters
+        block = RowProducts(directions, self.values.dtype)
+        for a, b, place in self._blocks(first, stop, block.n_rows):
+            cosines = self._inverses[a:b, np.newaxis] * block.multiply(*place)[: b - a, : len(log_peaks)]
+            out[a - first : b - first] += log_peaks + concentrations * (cosines - 1.0)
 
     def add_labelled(self, first, stop, labels, sizes, sums) -> None:
         """Add rows to the sums of their labels."""
-        for a, b, rows, _ in self._blocks_of_products(first, stop, sums):
-            _add_rows(rows, np.ones(b - a), labels[a - first : b - first], sizes, sums)
+        for a, b, place in self._blocks(first, stop, MOST_ROWS):
+            of_rows = self._inverses[a:b], np.ones(b - a), labels[a - first : b - first]
+            add_dense_labelled(*place[:2], *of_rows, sizes, sums)
 
     def add_shares(self, first, stop, shares, sizes, sums) -> None:
         """Add rows times their membership probabilities to the sums."""
         sizes += shares.sum(axis=0)
-        for a, b, _, products in self._blocks_of_products(first, stop, sums):
-            sums += products.sums(shares[a - first : b - first])
+        block = RowProducts(sums.T, self.values.dtype)
+        for a, b, place in self._blocks(first, stop, block.n_rows):
+            block.weights[: len(sizes), : b - a] = shares[a - first : b - first].T * self._inverses[a:b]
+            block.add_sums(*place, sums)
+        block.flush(sums)
 
     def hashes(self) -> np.ndarray:
         """A hash of the contents of each row, (n_rows,) uint64."""
@@ -306,20 +260,31 @@ class DenseUnitRows(_DirectedRows, UnitRows):
         """The rows `start` to `stop`, or to the last."""
         return DenseUnitRows(self.values[start:stop])
 
-    def _blocks_of_products(
-        self, first: int, stop: int, vectors: np.ndarray
-    ) -> Iterator[tuple[int, int, np.ndarray, RowProducts]]:
-        """Ranges of rows, their unit vectors, and the block of these whose products with vectors are computed."""
-        products = RowProducts(vectors, self.values.dtype)
-        factors = self._inverses[first:stop, np.newaxis].astype(self.values.dtype)
+    @cached_property
+    def _in_order(self) -> np.ndarray | None:
+        """The rows as kernels read them, or None if they must be copied."""
+        values = self.values
+        if not (values.flags.c_contiguous and values.flags.aligned):
+            return None
+        if values.flags.writeable:
+            return values
+        # Kernels, which only read it, would be compiled again for a read-only array.
+        memory: Any = (ctypes.c_char * values.nbytes).from_address(values.ctypes.data)
+        return np.frombuffer(memory, values.dtype).reshape(values.shape)
+
+    def _blocks(self, first: int, stop: int, size: int) -> Iterator[tuple[int, int, tuple[np.ndarray, int, int]]]:
+        """Ranges of rows, and an array and places with them; their products with their factors are unit vectors."""
         unusual = self._unusual[slice(*np.searchsorted(self._unusual, (first, stop)))]
-        for start, end in split_range(stop - first, products.n_rows):
-            a, b = first + start, first + end
-            rows = products.rows(b - a)
-            np.multiply(self.values[a:b], factors[start:end], out=rows)
-            for row in unusual[(a <= unusual) & (unusual < b)] if len(unusual) else ():
+        for a in range(first, stop, size):
+            b = min(a + size, stop)
+            among = unusual[(a <= unusual) & (unusual < b)] if len(unusual) else unusual
+            if self._in_order is not None and not len(among):
+                yield a, b, (self._in_order, a, b)
+                continue
+            rows = self.values[a:b].copy(order="C")
+            for row in among:
                 rows[row - a] = self.unit(row)
-            yield a, b, rows, products
+            yield a, b, (rows, 0, b - a)
 
 
 DirectedRows = SparseRows | DenseUnitRows
@@ -360,7 +325,7 @@ class SphericalKMeans:
         self.total = float(row_weights.sum())
         self.workers = workers
         self.blocks = rows.blocks(n_components)
-        self.sums = np.empty((len(self.blocks), rows.n_features, n_components))
+        self.sums = rows.empty_sums(len(self.blocks), n_components)
         self.sizes = np.empty((len(self.blocks), n_components))
         self.log_density = np.empty(rows.n_rows)
         self.labels = np.empty(rows.n_rows, np.int64)

@@ -10,9 +10,6 @@ from skmanifold import VonMisesFisherMixture
 from skmanifold.emissions._von_mises_fisher import rows as k_means_module
 from skmanifold.emissions._von_mises_fisher import rows as rows_module
 from skmanifold.emissions._von_mises_fisher.rows import DenseUnitRows
-from skmanifold.numerics import linalg as row_products
-from skmanifold.numerics.linalg import RowProducts
-from skmanifold.utils._threads import limit_threads
 
 from ._directions import each_assignment, parameters
 
@@ -122,34 +119,3 @@ def test_directions_are_found_in_a_sample_of_many_rows(monkeypatch):
     rows = VonMisesFisherMixture(3, random_state=0).fit(X, sample_weight=weights)
     assert adjusted_rand_score(z[z < 3], rows.labels_[z < 3]) > 0.95
     assert rows.score(X[z < 3]) > rows.score(X) + 1.0
-
-
-# --- products of rows --------------------------------------------------------------------------------------
-
-
-@each_precision
-@pytest.mark.parametrize(("m", "k"), [(2, 1), (17, 7), (50, 16), (384, 100)])
-def test_products_are_those_of_numpy_at_all_places(dtype, m, k):
-    rng = np.random.default_rng(0)
-    vectors, row = rng.standard_normal((k, m)), rng.standard_normal(m).astype(dtype)
-    with limit_threads("blas"):
-        products = RowProducts(vectors, np.dtype(dtype))
-        assert products.n_rows >= 100
-        found = []
-        for n in (1, 5, products.n_rows):
-            products.rows(n)[...] = rng.standard_normal((n, m))
-            products.rows(n)[n - 1] = row
-            found.append(products.multiply()[:, products.first + n - 1].copy())
-    np.testing.assert_allclose(found[0], vectors @ row, rtol=1e-5 if dtype is np.float32 else 1e-12, atol=1e-5)
-    assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
-
-
-def test_places_with_other_rounding_are_not_used(monkeypatch):
-    def matmul(a, b, **options):
-        products = np.dot(a, b)
-        products[:, :7] += 1e-6
-        products[:, 200:] -= 1e-6
-        return products
-
-    monkeypatch.setattr(row_products.np, "matmul", matmul)
-    assert row_products._equal_places.__wrapped__(5, 3, "d") == (7, 200)
