@@ -10,26 +10,32 @@ times Gamma(A) / prod Gamma(alpha_k) * 3 k^k / Gamma(k). All factors except the 
 density, because a von Mises-Fisher density over directions corresponds to a normal one over vectors. The approximation
 has one normal factor for the likelihood and, for each topic, a normal factor that has the same effect on the moments as
 w_k^(alpha_k - 1) (Minka, 2001). The proposal draws the topics in turn, given the previous ones, with the normal factors
-of the remaining topics and the exact factor of the current one. This is a distribution of one variable, implemented in
-`moments` and `draw`. So the proposal also covers weights close to 0, where it is far from normal. The importance
-weights correct for the likelihood and the factors of the remaining topics, which are only approximately normal.
+of the remaining topics and the exact factor of the current one. This is a distribution of one variable; `moments` has
+its moments, and `quantile` maps normal variates to draws, from a distribution close to it. So the proposal also covers
+weights close to 0, where it is far from normal. The importance weights correct for all approximations.
+
+Several documents are fitted at once, as the last axis of all arrays, so that the inner loops run over documents. No
+operation combines documents, and one that has converged is not changed by further iterations for others.
 """
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import log_ndtr
 
-from ..random._keys import fold_in, uniform
-from ..random._variates import gamma_variate, normal, open_uniform
+from ..random._keys import fold_in
+from ..random._variates import normal
 from ..topics.document_densities import concentration_at, log_document
-from ..utils._njit import njit_part
-from ._spherical_importance import LEAST_SQUARE, add_draw, reset, sum_of
+from ..utils._njit import njit, njit_part
+from ._spherical_importance import BATCH, LEAST_SQUARE, add_draw, fill_cosines, sum_of
 
 # It is the posterior of one variable with a gamma prior and a normal likelihood. As mu decreases it approaches a gamma
-# distribution; as mu increases, a normal distribution. Its normaliser and mean are tabulated for each a on a grid of
-# mu. For mu outside of the grid, and for large a, draws come from an approximating distribution with a known density.
+# distribution; as mu increases, a normal distribution. Its mean is tabulated for each a on a grid of mu, and so are the
+# logarithms of its quantiles, in coarser steps. For mu outside of the grid, and for large a, they are approximate.
 
 _REACH = 12.0  # the grid of mu is [-12, 12]
 _STEP = 1.0 / 16.0
@@ -39,7 +45,12 @@ _ORIGIN = int(_REACH / _STEP)
 N_NODES = 2 * _ORIGIN + 1
 _MOST_MIXED = 6.0  # above it, the probability mass close to 0 is less than 1e-6 of that of a normal distribution
 _LARGE = 20.0  # shapes above it need no table: a distribution with the same mode and curvature is accurate
-_MAX_TERMS = 400
+_SKIPPED = 2  # quantiles are tabulated at every second node of mu, up to _MOST_MIXED
+_Z_REACH, _Z_STEP = 4.0, 0.5  # their normal variates z
+_Z_NODES = np.arange(-_Z_REACH, _Z_REACH + _Z_STEP, _Z_STEP)
+_N_PLACES = 800  # of the integration
+_HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
+_lanes = njit(cache=True, _nrt=False, error_model="numpy")  # a check for a zero divisor would prevent vectorisation
 
 
 @njit_part
@@ -91,33 +102,54 @@ def _tabulate(a, table):
         table[node, 0] += shift
 
 
-def tabulate(shapes: np.ndarray) -> np.ndarray:
-    """Tables of the distribution for each shape, (n, N_NODES, 2); successive equal shapes are computed once."""
-    tables = np.zeros((len(shapes), N_NODES, 2))
-    for i, shape in enumerate(shapes):
-        if i > 0 and shape == shapes[i - 1]:
-            tables[i] = tables[i - 1]
-        elif shape < _LARGE:
-            _tabulate(shape, tables[i])
-    return tables
+class Tables(NamedTuple):
+    """Tables of the distribution for each shape that occurs, and the table of each topic."""
+
+    which: np.ndarray  # (K,)
+    moments: np.ndarray  # (n, N_NODES, 2)
+    quantiles: np.ndarray  # (n, nodes of mu, nodes of z, 2)
 
 
-@njit_part
-def _look_up(a, mu, table):
-    """Log normaliser and mean at a `mu` within the grid, by cubic Hermite interpolation."""
-    place = (mu + _REACH) / _STEP
-    node = min(int(place), N_NODES - 2)
-    t = place - node
-    low = -_REACH + node * _STEP
-    log_0, mean_0 = table[node]
-    log_1, mean_1 = table[node + 1]
-    slope_0 = _STEP * (a + (low - mean_0) * mean_0)
-    slope_1 = _STEP * (a + (low + _STEP - mean_1) * mean_1)
-    rest = 1.0 - t
-    of_0, of_1 = (1.0 + 2.0 * t) * rest * rest, t * t * (3.0 - 2.0 * t)
-    of_slope_0, of_slope_1 = t * rest * rest, -t * t * rest
-    log_z = of_0 * log_0 + of_1 * log_1 + _STEP * (of_slope_0 * mean_0 + of_slope_1 * mean_1)
-    return log_z, of_0 * mean_0 + of_1 * mean_1 + of_slope_0 * slope_0 + of_slope_1 * slope_1
+def tabulate(shapes: np.ndarray) -> Tables:
+    """Tables for each shape; equal shapes share one."""
+    different, which = np.unique(shapes, return_inverse=True)
+    moments, quantiles = zip(*map(_tables_of, different.tolist()), strict=True)
+    return Tables(which, np.array(moments), np.array(quantiles))
+
+
+@lru_cache(256)
+def _tables_of(shape: float) -> tuple[np.ndarray, np.ndarray]:
+    """(log normaliser, mean) at the nodes of mu; log quantiles y and their slopes in z, at every second and all z."""
+    table, skipped = np.zeros((N_NODES, 2)), slice(None, int((_REACH + _MOST_MIXED) / _STEP) + 1, _SKIPPED)
+    out = np.empty((len(table[skipped]), len(_Z_NODES), 2))
+    if shape >= _LARGE:
+        return table, out
+    _tabulate(shape, table)
+    mu = (np.arange(N_NODES) * _STEP - _REACH)[skipped, None]
+    log_z, mean = table[skipped].T[..., None]
+    # Below the first place the density is x^(a - 1) / Z.
+    low, high = np.log(1e-3 / (1.0 + abs(mu))), np.log(mean + 8.0 * np.sqrt(shape + (mu - mean) * mean))
+    y = low + (high - low) * np.linspace(0.0, 1.0, _N_PLACES)
+
+    def log_density(y):
+        return shape * y + (mu - 0.5 * np.exp(y)) * np.exp(y) - log_z
+
+    below = np.exp(shape * low - log_z) / shape
+    parts = np.exp(log_density(y)) * (y[:, 1:2] - y[:, :1])
+    parts = 0.5 * (parts[:, 1:] + parts[:, :-1])
+    mass = np.hstack((below, below + parts.cumsum(axis=1)))
+    above = np.hstack((parts[:, ::-1].cumsum(axis=1)[:, ::-1], np.full_like(below, 1e-300)))
+    logit, of_nodes = np.log(mass / above), log_ndtr(_Z_NODES) - log_ndtr(-_Z_NODES)
+    for row, *given in zip(out[..., 0], logit, y, strict=True):
+        row[:] = np.interp(of_nodes, *given)
+    lowest = (log_ndtr(_Z_NODES) - np.log(below)) / shape + low
+    out[..., 0] = np.where(of_nodes < logit[:, :1], lowest, out[..., 0])
+    out[..., 1] = np.exp(-0.5 * _Z_NODES**2 - _HALF_LOG_2_PI - log_density(out[..., 0]))
+    # Cubic interpolation is increasing if no slope is more than three times that of a line to a neighbour.
+    most = 3.0 / _Z_STEP * np.diff(out[..., 0], axis=1)
+    out[:, 1:, 1] = np.minimum(out[:, 1:, 1], most)
+    out[:, :-1, 1] = np.minimum(out[:, :-1, 1], most)
+    return table, out
 
 
 @njit_part
@@ -125,91 +157,61 @@ def moments(a, mu, table):
     """Mean and variance, approximate off the grid."""
     if abs(mu) >= _REACH or a >= _LARGE:
         return _approximate_moments(a, mu)
-    _, mean = _look_up(a, mu, table)
+    place = (mu + _REACH) / _STEP
+    node = min(int(place), N_NODES - 2)
+    t = place - node
+    low = -_REACH + node * _STEP
+    mean_0, mean_1 = table[node, 1], table[node + 1, 1]
+    slope_0 = _STEP * (a + (low - mean_0) * mean_0)
+    slope_1 = _STEP * (a + (low + _STEP - mean_1) * mean_1)
+    mean = _interpolate(t, mean_0, mean_1, slope_0, slope_1)
     return mean, max(a + (mu - mean) * mean, 1e-6 * mean * mean)
 
 
 @njit_part
-def draw(a, mu, table, key):
-    """A draw, and the log of its proposal density divided by x^(a - 1); infinity for a draw outside of the support."""
-    if mu > _MOST_MIXED or (mu > 0.0 and a >= _LARGE):
-        return _draw_normal(a, mu, key)
-    if a >= _LARGE or mu <= -_REACH:
-        return _draw_gamma(a, mu, key)
-    log_z, _ = _look_up(a, mu, table)
-    x = _draw_by_rejection(a, mu, key) if mu <= 0.0 else _draw_mixture(a, mu, log_z, table, key)
-    return x, (mu - 0.5 * x) * x - log_z
+def _interpolate(t, value_0, value_1, slope_0, slope_1):
+    """Cubic Hermite interpolation at t from 0 to 1."""
+    rest = 1.0 - t
+    of_0, of_1 = (1.0 + 2.0 * t) * rest * rest, t * t * (3.0 - 2.0 * t)
+    return of_0 * value_0 + of_1 * value_1 + t * rest * (rest * slope_0 - t * slope_1)
 
 
 @njit_part
-def _draw_normal(a, mu, key):
-    """Draw from the normal distribution with the same mode and curvature; the target has no density below 0."""
-    mode = _find_mode(a, mu)
-    precision = 1.0 + (a - 1.0) / (mode * mode)
-    z = normal(key, 0)
-    x = mode + z / math.sqrt(precision)
-    if x <= 0.0:
-        return mode, np.inf
-    return x, 0.5 * (math.log(precision / (2.0 * math.pi)) - z * z) - (a - 1.0) * math.log(x)
+def quantile(a, mu, z, table):
+    """The logarithm y of a draw x from a normal variate z, and dy/dz, positive: they define the proposal.
 
-
-@njit_part
-def _draw_gamma(a, mu, key):
-    """Draw from a gamma distribution of the same shape, tangent to the normal factor at its mean.
-
-    For a large `a` it has the same mode and curvature instead, so a larger shape: accurate if almost no draws are near
-    0.
+    Its density is the normal density at z over x dy/dz.
     """
-    shape = a
-    if a < _LARGE:
-        rate = 0.5 * (math.sqrt(mu * mu + 4.0 * a) - mu)
-    else:
-        mode = _find_mode(a, mu)
-        shape = a + mode * mode
-        rate = (shape - 1.0) / mode
-    x = gamma_variate(key, shape) / rate
-    log_density = shape * math.log(rate) - math.lgamma(shape) - rate * x
-    if shape > a:
-        log_density += (shape - a) * math.log(max(x, 1e-300))
-    return x, log_density
+    if a >= _LARGE or mu > _MOST_MIXED:
+        # y has the curvature and the third derivative of its log density at the mode.
+        root = math.sqrt(mu * mu + 4.0 * a)
+        mode = 0.5 * (mu + root) if mu >= 0.0 else 2.0 * a / (root - mu)
+        square = mode * mode
+        scale = 1.0 / math.sqrt(square + a)
+        skewness = -(3.0 * square + a) * scale * scale * scale
+        return math.log(mode) + scale * (z + skewness / 6.0 * (z * z + 2.0)), scale * max(1.0 + skewness / 3.0 * z, 1e-300)
+    shift, place = 0.0, (mu + _REACH) / (_SKIPPED * _STEP) + 0.5
+    if place < 0.0:  # about gamma distributions, of the same shape
+        shift = math.log((math.hypot(mu, 2.0 * math.sqrt(a)) - mu) / (math.hypot(_REACH, 2.0 * math.sqrt(a)) + _REACH))
+        place = 0.0
+    row = table[int(place)]
+    last = len(row) - 1
+    t = (z + _Z_REACH) / _Z_STEP
+    if t < 0.0:  # the tail of a power of x
+        t *= _Z_STEP
+        return row[0, 0] - shift + (row[0, 1] - 0.5 * t / a) * t, row[0, 1] - t / a
+    if t >= last:
+        return row[last, 0] - shift + row[last, 1] * (z - _Z_REACH), row[last, 1]
+    node = int(t)
+    t -= node
+    y_0, y_1, slope_0, slope_1 = row[node, 0], row[node + 1, 0], row[node, 1], row[node + 1, 1]
+    y = _interpolate(t, y_0, y_1, _Z_STEP * slope_0, _Z_STEP * slope_1)
+    rest = 1.0 - t
+    middle = 6.0 * t * rest * (y_1 - y_0) / _Z_STEP
+    return y - shift, max(middle + rest * (1.0 - 3.0 * t) * slope_0 + t * (3.0 * t - 2.0) * slope_1, 1e-300)
 
 
-@njit_part
-def _draw_by_rejection(a, mu, key):
-    """For mu <= 0: rejection from the gamma distribution tangent at its mean m, accepted with exp(-(x - m)^2 / 2)."""
-    rate = 0.5 * (math.sqrt(mu * mu + 4.0 * a) - mu)
-    mean = a / rate
-    attempt = 0
-    while True:
-        x = gamma_variate(fold_in(key, attempt), a) / rate
-        excess = x - mean
-        if math.log(open_uniform(key, attempt)) < -0.5 * excess * excess or math.isnan(excess):
-            return x
-        attempt += 1
-
-
-@njit_part
-def _draw_mixture(a, mu, log_z, table, key):
-    """For mu > 0: the series of exp(mu x) makes it a mixture, over j >= 0, of x^2 / 2 ~ Ga((a + j) / 2, 1)."""
-    left = uniform(key, 0) * math.exp(log_z - table[_ORIGIN, 0])  # weights are relative to the first
-    even, odd = 1.0, mu * table[_ORIGIN, 1]
-    square = mu * mu
-    j = 0
-    while j < _MAX_TERMS:
-        left -= even
-        if left < 0.0:
-            break
-        left -= odd
-        if left < 0.0:
-            j += 1
-            break
-        even *= square * (a + j) / ((j + 1.0) * (j + 2.0))
-        odd *= square * (a + j + 1.0) / ((j + 2.0) * (j + 3.0))
-        j += 2
-    return math.sqrt(2.0 * gamma_variate(fold_in(key, 1), 0.5 * (a + j)))
-
-
-_MAX_SWEEPS = 40
+_N_SWEEPS = 12
 _MAX_ITER = 24
 _MAX_RIDGES = 20
 _DAMPING = 0.7
@@ -218,138 +220,184 @@ _LEAST_SUM = 1e-300
 _LEAST_K = 2.0  # for smaller values s may be close to 0, where the normal approximation fails
 _MOST_OFF = 4.0  # largest factor between the mean of s^2 and 1; beyond it the fit has diverged
 _LEAST_SHARE = 1e-4  # minimum precision left after a factor is removed, as a fraction of the total precision
+_ACTIVE, _SETTLED, _DONE = 0.0, 1.0, 2.0  # states of documents
 
 
-@njit_part
-def _fill_cone_point(b, B, out):
-    """Non-negative least squares of the document on the topics, by cyclic coordinate descent."""
+class Fit(NamedTuple):
+    """Proposals of several documents; k is 0 for those without one."""
+
+    k: np.ndarray  # (n_documents,)
+    sites: np.ndarray  # (3, K, n_documents): means, precisions and shifts of the factors of topics
+    lower: np.ndarray  # (K, K, n_documents): Cholesky factor of the precision
+
+
+class Scratch(NamedTuple):
+    """Scratch memory of `fit_proposals`."""
+
+    sites: np.ndarray  # (3, K, n_documents)
+    vectors: np.ndarray  # (3, K, n_documents), of which the first are the products with topics
+    matrices: np.ndarray  # (4, K, K, n_documents)
+    rows: np.ndarray  # (9, n_documents)
+    kappa: np.ndarray  # (n_documents,)
+
+
+def empty_fits(n_draws: int, n_topics: int, n_documents: int) -> tuple[Fit, Scratch]:
+    """Memory for the fits to several draws of the topics, the first axis, and scratch memory."""
+    K, n = n_topics, n_documents
+    fits = Fit(*map(np.zeros, ((n_draws, n), (n_draws, 3, K, n), (n_draws, K, K, n))))
+    return fits, Scratch(*map(np.zeros, ((3, K, n), (3, K, n), (4, K, K, n), (9, n), n)))
+
+
+@_lanes
+def _fill_cone_point(b, B, out, total):
+    """Non-negative least squares of documents on the topics, by cyclic coordinate descent."""
     n = len(b)
     out[:] = 0.0
-    for _ in range(_MAX_SWEEPS):
-        change = 0.0
+    for _ in range(_N_SWEEPS):
         for i in range(n):
-            total = b[i]
+            total[:] = 0.0
             for j in range(n):
-                total -= B[i, j] * out[j]
-            new = max(0.0, out[i] + total / B[i, i])
-            change = max(change, abs(new - out[i]))
-            out[i] = new
-        if change < 1e-4:
-            break
+                weight = B[i, j]
+                for s in range(len(total)):
+                    total[s] += weight * out[j, s]
+            for s in range(len(total)):
+                out[i, s] = max(0.0, out[i, s] + (b[i, s] - total[s]) / B[i, i])
 
 
-@njit_part
-def _combine(w, b, B, spread):
-    """Fill `spread` with B w; return b'w, w'B w and the sum of w."""
+@_lanes
+def _combine(w, b, B, spread, along, squared, total):
+    """Fill `spread` with B w, and rows with b'w, w'B w and the sum of w."""
     n = len(w)
-    along = 0.0
-    squared = 0.0
-    total = 0.0
+    along[:] = 0.0
+    squared[:] = LEAST_SQUARE
+    total[:] = _LEAST_SUM
     for i in range(n):
-        product = 0.0
+        spread[i] = 0.0
         for j in range(n):
-            product += B[i, j] * w[j]
-        spread[i] = product
-        squared += product * w[i]
-        along += b[i] * w[i]
-        total += w[i]
-    return along, max(squared, LEAST_SQUARE), max(total, _LEAST_SUM)
+            weight = B[i, j]
+            for s in range(len(total)):
+                spread[i, s] += weight * w[j, s]
+        for s in range(len(total)):
+            squared[s] += spread[i, s] * w[i, s]
+            along[s] += b[i, s] * w[i, s]
+            total[s] += w[i, s]
 
 
-@njit_part
-def _fill_start(alpha, kappa, b, B, means, precisions, shifts, spread, best):
-    """Initial means, between those of the prior and the maximum likelihood, and matching factors; return the cosine."""
-    n = len(alpha)
-    mass = sum_of(alpha)
-    _fill_cone_point(b, B, best)
-    along, squared, _ = _combine(best, b, B, spread)
-    length = math.sqrt(squared)
-    cosine = max(along / length, 0.0)
-    share = kappa * cosine / (kappa * cosine + mass)
-    _, squared, _ = _combine(alpha, b, B, spread)
-    for i in range(n):
-        best[i] *= share / length
-        means[i] = best[i] + (1.0 - share) * alpha[i] / math.sqrt(squared)
-    _, squared, total = _combine(means, b, B, spread)
-    length = math.sqrt(squared)
-    for i in range(n):
-        # A small w_i has approximately a gamma distribution, whose rate is minus the slope of the other factors.
-        rate = max(kappa * (cosine * spread[i] / length - b[i]), 0.0) + mass * length / total
-        means[i] = max((best[i] if share > 0.5 else means[i]) / length, alpha[i] / rate)
-        precisions[i] = alpha[i] / (means[i] * means[i])
-        shifts[i] = 2.0 * alpha[i] / means[i]
-    return cosine
+@_lanes
+def _fill_start(alpha, kappa, b, B, sites, spread, best, rows):
+    """Initial means, between those of the prior and the maximum likelihood, and matching factors."""
+    n, mass = len(alpha), sum_of(alpha)
+    means, precisions, shifts = sites[0], sites[1], sites[2]
+    cosine, along, squared, total = rows[0], rows[1], rows[2], rows[3]
+    _fill_cone_point(b, B, best, total)
+    _combine(best, b, B, spread, along, squared, total)
+    for s in range(len(total)):
+        length = math.sqrt(squared[s])
+        cosine[s] = max(along[s] / length, 0.0)
+        share = kappa[s] * cosine[s] / (kappa[s] * cosine[s] + mass)
+        for i in range(n):
+            best[i, s] *= share / length
+            means[i, s] = alpha[i]
+    _combine(means, b, B, spread, along, squared, total)
+    for s in range(len(total)):
+        rest = mass / (kappa[s] * cosine[s] + mass) / math.sqrt(squared[s])
+        for i in range(n):
+            means[i, s] = best[i, s] + rest * alpha[i]
+    _combine(means, b, B, spread, along, squared, total)
+    for s in range(len(total)):
+        length = math.sqrt(squared[s])
+        likely = kappa[s] * cosine[s] > mass
+        for i in range(n):
+            # A small w_i has approximately a gamma distribution, whose rate is minus the slope of the other factors.
+            slope = kappa[s] * (cosine[s] * spread[i, s] / length - b[i, s])
+            rate = max(slope, 0.0) + mass * length / total[s]
+            mean = max((best[i, s] if likely else means[i, s]) / length, alpha[i] / rate)
+            means[i, s] = mean
+            precisions[i, s] = alpha[i] / (mean * mean)
+            shifts[i, s] = 2.0 * alpha[i] / mean
 
 
-@njit_part
-def _fill_likelihood(mass, kappa, cosine, k, b, B, spread, at_means, total, squared, precision, shift):
+@_lanes
+def _fill_likelihood(mass, kappa, k, b, B, spread, rows, precision, shift):
     """The normal factor of the likelihood, and of all factors that are not of a single topic, about the means.
 
-    `at_means` and `total` are s^2 and sum(w) of the means, `spread` is B w; `squared` is the expected s^2.
+    `rows` are the cosine, b'w, s^2 and sum(w) of the means, and the expected s^2; `spread` is B w.
     kappa cos = kappa b'w / s becomes kappa b'w - kappa cosine s, accurate for s near 1 or cos near `cosine`. The log
     density depends on w through a linear term, q = s^2 and sum(w), and is expanded to second order.
     """
-    n = len(b)
-    root = math.sqrt(squared)
-    pull = kappa * cosine
-    first = -0.5 * pull / root + 1.5 * k * (1.0 / squared - root)
-    second = (0.25 * pull / squared - 0.75 * k) / root - 1.5 * k / (squared * squared)
+    n, width = shift.shape
+    at_means, total, first, second, last = rows[2], rows[3], rows[5], rows[6], rows[7]
+    for s in range(width):
+        squared = rows[4, s]
+        root = math.sqrt(squared)
+        pull = kappa[s] * rows[0, s]
+        first[s] = pull / root - 3.0 * k[s] * (1.0 / squared - root)
+        second[s] = 4.0 * ((0.25 * pull / squared - 0.75 * k[s]) / root - 1.5 * k[s] / (squared * squared))
+        last[s] = mass / (total[s] * total[s])
     for i in range(n):
-        shift[i] = kappa * b[i] - 4.0 * second * at_means * spread[i] - 2.0 * mass / total
-        for j in range(n):
-            precision[i, j] = -2.0 * first * B[i, j] - 4.0 * second * spread[i] * spread[j] - mass / (total * total)
+        for s in range(width):
+            shift[i, s] = kappa[s] * b[i, s] - second[s] * at_means[s] * spread[i, s] - 2.0 * last[s] * total[s]
+        for j in range(i + 1):
+            for s in range(width):
+                precision[i, j, s] = first[s] * B[i, j] - second[s] * spread[i, s] * spread[j, s] - last[s]
 
 
-@njit_part
-def _factor(matrix, diagonal, out):
-    """Lower Cholesky factor of `matrix` + diag(`diagonal`); returns False if the matrix is not positive definite."""
-    n = len(matrix)
-    for i in range(n):
-        for j in range(i):
-            entry = matrix[i, j]
-            for k in range(j):
-                entry -= out[i, k] * out[j, k]
-            out[i, j] = entry / out[j, j]
-        pivot = matrix[i, i] + diagonal[i]
-        least = 1e-13 * abs(pivot)
-        for k in range(i):
-            pivot -= out[i, k] * out[i, k]
-        if not pivot > least:
-            return False
-        out[i, i] = math.sqrt(pivot)
-    return True
-
-
-@njit_part
-def _invert(lower, inverse, out):
-    """Fill `out` with (lower lower')^-1; `inverse` is scratch memory of the same shape."""
-    n = len(lower)
-    for j in range(n):
-        inverse[j, j] = 1.0 / lower[j, j]
-        for i in range(j + 1, n):
-            entry = 0.0
-            for k in range(j, i):
-                entry -= lower[i, k] * inverse[j, k]
-            inverse[j, i] = entry / lower[i, i]
+@_lanes
+def _factor(matrix, diagonal, out, is_bad):
+    """Lower Cholesky factors of `matrix` + diag(`diagonal`); marks matrices that are not positive definite."""
+    n, width = diagonal.shape
+    is_bad[:] = 0.0
     for i in range(n):
         for j in range(i + 1):
-            entry = 0.0
+            for s in range(width):
+                out[i, j, s] = matrix[i, j, s]
+            for k in range(j):
+                for s in range(width):
+                    out[i, j, s] -= out[i, k, s] * out[j, k, s]
+            if j < i:
+                for s in range(width):
+                    out[i, j, s] /= out[j, j, s]
+        for s in range(width):
+            pivot = out[i, i, s] + diagonal[i, s]
+            is_positive = pivot > 1e-13 * abs(matrix[i, i, s] + diagonal[i, s])
+            is_bad[s] = is_bad[s] if is_positive else 1.0
+            out[i, i, s] = math.sqrt(pivot) if is_positive else 1.0
+
+
+@_lanes
+def _invert(lower, inverse, out):
+    """Fill `out` with (lower lower')^-1; `inverse` is scratch memory of the same shape."""
+    n, width = len(lower), lower.shape[2]
+    for j in range(n):
+        for s in range(width):
+            inverse[j, j, s] = 1.0 / lower[j, j, s]
+        for i in range(j + 1, n):
+            inverse[j, i] = 0.0
+            for k in range(j, i):
+                for s in range(width):
+                    inverse[j, i, s] -= lower[i, k, s] * inverse[j, k, s]
+            for s in range(width):
+                inverse[j, i, s] /= lower[i, i, s]
+    for i in range(n):
+        for j in range(i + 1):
+            out[i, j] = 0.0
             for k in range(i, n):
-                entry += inverse[i, k] * inverse[j, k]
-            out[i, j] = entry
-            out[j, i] = entry
+                for s in range(width):
+                    out[i, j, s] += inverse[i, k, s] * inverse[j, k, s]
+            for s in range(width):
+                out[j, i, s] = out[i, j, s]
 
 
 @njit_part
 def _match_moments(alpha, tables, covariance, means, precisions, shifts):
-    """Damped moment matching of the normal factors of the topics; returns the largest change of a mean."""
+    """Damped moment matching of the normal factors of one document; returns the largest change of a mean."""
     change = 0.0
     for i in range(len(alpha)):
         variance = covariance[i, i]
         precision = max(1.0 / variance - precisions[i], _LEAST_SHARE / variance)
         shift = means[i] / variance - shifts[i]
         scale = math.sqrt(precision)
-        mean, spread = moments(alpha[i], shift / scale, tables[i])
+        mean, spread = moments(alpha[i], shift / scale, tables.moments[tables.which[i]])
         mean /= scale
         spread /= precision
         change = max(change, abs(mean - means[i]) / math.sqrt(variance))
@@ -360,98 +408,147 @@ def _match_moments(alpha, tables, covariance, means, precisions, shifts):
 
 
 @njit_part
-def fit_proposal(alpha, kappa, b, B, tables, vectors, matrices):
-    """Fit the normal factors of the topics; returns k, or 0 if the fit fails.
+def _fill_means(covariance, shift, shifts, means):
+    """Means of the normal approximation."""
+    n, width = means.shape
+    for i in range(n):
+        means[i] = 0.0
+        for j in range(n):
+            for s in range(width):
+                means[i, s] += covariance[i, j, s] * (shift[j, s] + shifts[j, s])
 
-    `vectors`, (5, K), begin with means, precisions and shifts of the factors, `matrices`, (4, K, K), with the Cholesky
-    factor of the precision; the rest is scratch. `tables` are `tabulate(alpha)`.
+
+@njit_part
+def fit_proposals(alpha, kappa, b, B, tables, k, fitted, factors, scratch):
+    """Fit the normal factors of the topics for several documents, with products `b`, (K, n), and concentrations.
+
+    Fills `k`, `fitted` and `factors`, the arrays of a `Fit`. `tables` are `tabulate(alpha)`.
+    """
+    n, width = b.shape
+    sites, rows = scratch.sites, scratch.rows
+    means, precisions, shifts = sites[0], sites[1], sites[2]
+    spread, shift = scratch.vectors[1], scratch.vectors[2]
+    lower, precision, inverse, covariance = scratch.matrices
+    cosine, along, at_means, total, squared, is_bad, state = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[8]
+    mass = sum_of(alpha)
+    _fill_start(alpha, kappa, b, B, sites, spread, shift, rows)
+    _combine(means, b, B, spread, along, at_means, total)
+    for s in range(width):
+        squared[s] = at_means[s]
+    state[:] = _ACTIVE
+    for iteration in range(_MAX_ITER):
+        for s in range(width):
+            if state[s] != _DONE:
+                k[s] = max((kappa[s] * cosine[s] + mass) / 9.0, _LEAST_K)  # as precise as the factor is along w
+        _fill_likelihood(mass, kappa, k, b, B, spread, rows, precision, shift)
+        # If the precision is not positive definite, its diagonal is raised; shifts keep the means where they are.
+        for ridges in range(_MAX_RIDGES + 1):
+            _factor(precision, precisions, lower, is_bad)
+            n_bad = 0
+            for s in range(width):
+                if is_bad[s] == 0.0 or state[s] == _DONE:
+                    continue
+                n_bad += 1
+                for i in range(n):
+                    extra = 0.2 * abs(precision[i, i, s] + precisions[i, s])
+                    precisions[i, s] += extra
+                    shifts[i, s] += extra * means[i, s]
+                if ridges == _MAX_RIDGES:
+                    state[s], k[s] = _DONE, 0.0
+            if n_bad == 0:
+                break
+        _invert(lower, inverse, covariance)
+        _fill_means(covariance, shift, shifts, means)
+        n_left = 0
+        for s in range(width):
+            # One last update of the means after convergence, so that means and factors belong together.
+            if state[s] == _SETTLED or (state[s] == _ACTIVE and iteration + 1 == _MAX_ITER):
+                state[s] = _DONE
+                for i in range(n):
+                    for j in range(3):
+                        fitted[j, i, s] = sites[j, i, s]
+                    for j in range(n):
+                        factors[i, j, s] = lower[i, j, s]
+            elif state[s] == _ACTIVE:
+                n_left += 1
+                of_document = covariance[:, :, s], means[:, s], precisions[:, s], shifts[:, s]
+                if _match_moments(alpha, tables, *of_document) < _TOL:
+                    state[s] = _SETTLED
+        if n_left == 0:
+            break
+        # The expected squared length of the mixture includes the variances of the weights.
+        _combine(means, b, B, spread, along, at_means, total)
+        squared[:] = 0.0
+        for i in range(n):
+            for j in range(n):
+                weight = B[i, j]
+                for s in range(width):
+                    squared[s] += weight * covariance[i, j, s]
+        for s in range(width):
+            squared[s] += at_means[s]
+            if not 1.0 / _MOST_OFF < squared[s] < _MOST_OFF and state[s] != _DONE:
+                state[s], k[s] = _DONE, 0.0
+            cosine[s] = max(along[s] / math.sqrt(squared[s]), 0.0)
+
+
+@njit_part
+def fit_at_concentrations(alpha, density, b, B, tables, k, fitted, factors, scratch):
+    """`fit_proposals` at the concentrations of documents at the means of a first fit; with one, a single fit."""
+    kappa, reference = scratch.kappa, density.reference
+    kappa[:] = reference
+    for _ in range(2):
+        fit_proposals(alpha, kappa, b, B, tables, k, fitted, factors, scratch)
+        n_others = 0
+        for s in range(len(kappa)):
+            if k[s] > 0.0:
+                kappa[s] = max(concentration_at(density, fitted[0, :, s]), 1e-3 * reference)
+                n_others += kappa[s] != reference
+        if n_others == 0:
+            break
+
+
+@njit_part
+def draw_from_proposal(alpha, density, k, b, B, tables, fitted, lower, key, n_draws, spread, tally, columns):
+    """Add draws of a document's proposal to the tally, with weights divided by their number.
+
+    `fitted`, (3, K), and `lower` are those of `Fit`, `columns` has the shape `scratch_shape`. Normal variates are
+    multiplied by `spread`: with 0 a draw is at the centre, with no random error, and not a draw of the proposal.
     """
     n = len(alpha)
-    means, precisions, shifts, spread, shift = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
-    lower, precision, inverse, covariance = matrices[0], matrices[1], matrices[2], matrices[3]
+    means, precisions, shifts = fitted[0], fitted[1], fitted[2]
+    cosines, squared, row, theta, log_weights = columns[n], columns[n + 1], columns[n + 2], columns[n + 3], columns[n + 4]
     mass = sum_of(alpha)
-    cosine = _fill_start(alpha, kappa, b, B, means, precisions, shifts, spread, shift)
-    _, at_means, total = _combine(means, b, B, spread)
-    squared = at_means
-    settled = False
-    for iteration in range(_MAX_ITER):
-        k = max((kappa * cosine + mass) / 9.0, _LEAST_K)  # as precise as the normal factor is along w
-        _fill_likelihood(mass, kappa, cosine, k, b, B, spread, at_means, total, squared, precision, shift)
-        ridges = 0
-        # If the precision is not positive definite, its diagonal is raised; shifts keep the means where they are.
-        while not _factor(precision, precisions, lower):
-            ridges += 1
-            if ridges > _MAX_RIDGES:
-                return 0.0
-            for i in range(n):
-                extra = 0.2 * abs(precision[i, i] + precisions[i])
-                precisions[i] += extra
-                shifts[i] += extra * means[i]
-        _invert(lower, inverse, covariance)
-        for i in range(n):
-            means[i] = 0.0
-            for j in range(n):
-                means[i] += covariance[i, j] * (shift[j] + shifts[j])
-        # One last update of the means after convergence, so that means and factors belong together.
-        if settled or iteration + 1 == _MAX_ITER:
-            return k
-        settled = _match_moments(alpha, tables, covariance, means, precisions, shifts) < _TOL
-        # The expected squared length of the mixture includes the variances of the weights.
-        along, at_means, total = _combine(means, b, B, spread)
-        squared = at_means
-        for i in range(n):
-            for j in range(n):
-                squared += B[i, j] * covariance[i, j]
-        if not 1.0 / _MOST_OFF < squared < _MOST_OFF:
-            return 0.0
-        cosine = max(along / math.sqrt(squared), 0.0)
-    return 0.0
-
-
-@njit_part
-def fit_proposal_of(alpha, density, b, B, tables, vectors, matrices):
-    """`fit_proposal` at the concentration of a document at the means of a first fit; with one, a single fit."""
-    k = fit_proposal(alpha, density.reference, b, B, tables, vectors, matrices)
-    if k == 0.0:
-        return k
-    concentration = concentration_at(density, vectors[0])
-    if concentration == density.reference:
-        return k
-    return fit_proposal(alpha, max(concentration, 1e-3 * density.reference), b, B, tables, vectors, matrices)
-
-
-@njit_part
-def draw_from_proposal(alpha, density, k, b, B, tables, vectors, matrices, key, n_draws, tally):
-    """Add draws of the proposal to the tally; `vectors` and `matrices` are those that `fit_proposal` has filled."""
-    n = len(alpha)
-    means, precisions, shifts, w, spread = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
-    lower = matrices[0]
-    mass = sum_of(alpha)
-    log_prior = 0.0  # of the constant Gamma(mass) / prod Gamma(alpha)
+    constant = math.log(3.0) + k * math.log(k) - math.lgamma(k) + n * _HALF_LOG_2_PI - math.log(n_draws)
+    constant += math.lgamma(mass)
     for i in range(n):
-        log_prior -= math.lgamma(alpha[i])
-    constant = math.log(3.0) + k * math.log(k) - math.lgamma(k) + (log_prior + math.lgamma(mass))
-    reset(tally)
-    for s in range(n_draws):
-        draw_key = fold_in(key, s)
-        log_weight = constant
+        constant -= math.lgamma(alpha[i])
+    for first in range(0, n_draws, BATCH):
+        width = min(BATCH, n_draws - first)
+        log_weights[:width] = constant
         for i in range(n - 1, -1, -1):
-            mean = 0.0
-            for j in range(i + 1, n):
-                mean += lower[j, i] * (means[j] - w[j])
-            mean = means[i] + mean / lower[i, i]
             whole = lower[i, i] * lower[i, i]
-            precision = max(whole - precisions[i], _LEAST_SHARE * whole)
-            scale = math.sqrt(precision)
-            x, log_density = draw(alpha[i], (whole * mean - shifts[i]) / scale, tables[i], fold_in(draw_key, i))
-            w[i] = x / scale
-            log_weight -= log_density + alpha[i] * math.log(scale)
-        along, squared, total = _combine(w, b, B, spread)
-        root = math.sqrt(squared)
-        cosine = min(1.0, max(-1.0, along / root))
-        log_weight += (
-            log_document(density, w, cosine) + k * (3.0 * math.log(root) - squared * root) - mass * math.log(total)
-        )
-        for i in range(n):
-            w[i] /= total
-        add_draw(log_weight, w, tally)
+            scale = math.sqrt(max(whole - precisions[i], _LEAST_SHARE * whole))
+            log_scale = math.log(scale)
+            row[:width] = means[i]
+            for j in range(i + 1, n):
+                weight, mean = lower[j, i] / lower[i, i], means[j]
+                for s in range(width):
+                    row[s] += weight * (mean - columns[j, s])
+            table = tables.quantiles[tables.which[i]]
+            for s in range(width):
+                z = spread * normal(fold_in(key, first + s), i)
+                y, slope = quantile(alpha[i], (whole * row[s] - shifts[i]) / scale, z, table)
+                columns[i, s] = math.exp(y - log_scale)
+                log_weights[s] += 0.5 * z * z + math.log(slope) + alpha[i] * (y - log_scale)
+        fill_cosines(b, B, width, columns, cosines, row, squared)
+        for s in range(width):
+            total = _LEAST_SUM
+            for i in range(n):
+                total += columns[i, s]
+            for i in range(n):
+                theta[i] = columns[i, s] / total
+            square = max(squared[s], LEAST_SQUARE)
+            root = math.sqrt(square)
+            log_weight = log_weights[s] + log_document(density, theta, cosines[s])
+            log_weight += k * (3.0 * math.log(root) - square * root) - mass * math.log(total)
+            add_draw(log_weight, theta, tally)
