@@ -36,7 +36,7 @@ from ._spherical_importance import (
     reset,
     scratch_shape,
 )
-from ._spherical_proposal import draw_from_proposal, empty_fits, fit_at_concentrations, tabulate
+from ._spherical_proposal import copy_fits, draw_from_proposal, empty_fits, fill_start, fit_at_concentrations, tabulate
 
 _SPHERICAL = 3  # folded after Purpose.INFERENCE
 _BLOCK_ROWS = 16  # fitted together, in SIMD lanes
@@ -288,7 +288,12 @@ def average_over_proposal(
         for i in range(len(keys)):
             for k in range(len(alpha)):
                 b[k, i] = products[t, i, k]
-        fit_at_concentrations(alpha, density, b, grams[t], tables, fits.k[t], fits.sites[t], fits.lower[t], scratch)
+        # The proposal for the previous topics is where the fit starts, and remains if it fails.
+        if t == 0:
+            fill_start(alpha, density.reference, grams[0], fits.sites[0], scratch)
+        else:
+            copy_fits(fits, t - 1, t)
+        fit_at_concentrations(alpha, density, grams[t], tables, fits.k[t], fits.sites[t], fits.lower[t], scratch)
     for i in range(len(keys)):
         tally = out[i]
         best, n_fitted = 0, 0

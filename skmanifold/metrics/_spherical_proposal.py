@@ -43,9 +43,8 @@ _PARTS = 4  # integration steps per step of the grid
 _LEAD = 96  # additional steps before the grid, in which the error of the approximate initial value decays
 _ORIGIN = int(_REACH / _STEP)
 N_NODES = 2 * _ORIGIN + 1
-_MOST_MIXED = 6.0  # above it, the probability mass close to 0 is less than 1e-6 of that of a normal distribution
 _LARGE = 20.0  # shapes above it need no table: a distribution with the same mode and curvature is accurate
-_SKIPPED = 2  # quantiles are tabulated at every second node of mu, up to _MOST_MIXED
+_SKIPPED = 2  # quantiles are tabulated at every second node of mu
 _Z_REACH, _Z_STEP = 4.0, 0.5  # their normal variates z
 _Z_NODES = np.arange(-_Z_REACH, _Z_REACH + _Z_STEP, _Z_STEP)
 _N_PLACES = 800  # of the integration
@@ -119,16 +118,18 @@ def tabulate(shapes: np.ndarray) -> Tables:
 
 @lru_cache(256)
 def _tables_of(shape: float) -> tuple[np.ndarray, np.ndarray]:
-    """(log normaliser, mean) at the nodes of mu; log quantiles y and their slopes in z, at every second and all z."""
-    table, skipped = np.zeros((N_NODES, 2)), slice(None, int((_REACH + _MOST_MIXED) / _STEP) + 1, _SKIPPED)
-    out = np.empty((len(table[skipped]), len(_Z_NODES), 2))
+    """(log normaliser, mean) at the nodes of mu; log quantiles y and their slopes in z, at every second, and dy/dmu."""
+    table, nodes = np.zeros((N_NODES, 2)), np.arange(0, N_NODES, _SKIPPED)
+    with_slopes = np.empty((len(nodes), len(_Z_NODES) + 1, 2))
     if shape >= _LARGE:
-        return table, out
+        return table, with_slopes
     _tabulate(shape, table)
-    mu = (np.arange(N_NODES) * _STEP - _REACH)[skipped, None]
-    log_z, mean = table[skipped].T[..., None]
-    # Below the first place the density is x^(a - 1) / Z.
-    low, high = np.log(1e-3 / (1.0 + abs(mu))), np.log(mean + 8.0 * np.sqrt(shape + (mu - mean) * mean))
+    mu, out = (nodes * _STEP - _REACH)[:, None], with_slopes[:, :-1]
+    log_z, mean = table[nodes].T[..., None]
+    with_slopes[:, -1] = shape / mean + mu - mean
+    # Below the first place the density is x^(a - 1) / Z; few are above the last, also of gamma and normal distributions.
+    most = mean + 4.0 * np.sqrt(shape + (mu - mean) * mean) + np.sqrt(np.minimum(mu, 0.0) ** 2 + 36.0)
+    low, high = np.log(1e-3 / (1.0 + abs(mu))), np.log(most + np.minimum(mu, 0.0))
     y = low + (high - low) * np.linspace(0.0, 1.0, _N_PLACES)
 
     def log_density(y):
@@ -149,7 +150,7 @@ def _tables_of(shape: float) -> tuple[np.ndarray, np.ndarray]:
     most = 3.0 / _Z_STEP * np.diff(out[..., 0], axis=1)
     out[:, 1:, 1] = np.minimum(out[:, 1:, 1], most)
     out[:, :-1, 1] = np.minimum(out[:, :-1, 1], most)
-    return table, out
+    return table, with_slopes
 
 
 @njit_part
@@ -182,7 +183,7 @@ def quantile(a, mu, z, table):
 
     Its density is the normal density at z over x dy/dz.
     """
-    if a >= _LARGE or mu > _MOST_MIXED:
+    if a >= _LARGE or mu > _REACH:
         # y has the curvature and the third derivative of its log density at the mode.
         root = math.sqrt(mu * mu + 4.0 * a)
         mode = 0.5 * (mu + root) if mu >= 0.0 else 2.0 * a / (root - mu)
@@ -190,32 +191,34 @@ def quantile(a, mu, z, table):
         scale = 1.0 / math.sqrt(square + a)
         skewness = -(3.0 * square + a) * scale * scale * scale
         return math.log(mode) + scale * (z + skewness / 6.0 * (z * z + 2.0)), scale * max(1.0 + skewness / 3.0 * z, 1e-300)
-    shift, place = 0.0, (mu + _REACH) / (_SKIPPED * _STEP) + 0.5
-    if place < 0.0:  # about gamma distributions, of the same shape
-        shift = math.log((math.hypot(mu, 2.0 * math.sqrt(a)) - mu) / (math.hypot(_REACH, 2.0 * math.sqrt(a)) + _REACH))
-        place = 0.0
-    row = table[int(place)]
-    last = len(row) - 1
+    if mu < -_REACH:  # about gamma distributions, of the same shape
+        row = table[0]
+        shift = math.log((math.sqrt(_REACH * _REACH + 4.0 * a) + _REACH) / (math.sqrt(mu * mu + 4.0 * a) - mu))
+    else:
+        node = int((mu + _REACH) / (_SKIPPED * _STEP) + 0.5)
+        row = table[node]
+        shift = (mu + _REACH - node * (_SKIPPED * _STEP)) * row[len(row) - 1, 0]
+    last = len(row) - 2
     t = (z + _Z_REACH) / _Z_STEP
     if t < 0.0:  # the tail of a power of x
         t *= _Z_STEP
-        return row[0, 0] - shift + (row[0, 1] - 0.5 * t / a) * t, row[0, 1] - t / a
+        return row[0, 0] + shift + (row[0, 1] - 0.5 * t / a) * t, row[0, 1] - t / a
     if t >= last:
-        return row[last, 0] - shift + row[last, 1] * (z - _Z_REACH), row[last, 1]
+        return row[last, 0] + shift + row[last, 1] * (z - _Z_REACH), row[last, 1]
     node = int(t)
     t -= node
     y_0, y_1, slope_0, slope_1 = row[node, 0], row[node + 1, 0], row[node, 1], row[node + 1, 1]
     y = _interpolate(t, y_0, y_1, _Z_STEP * slope_0, _Z_STEP * slope_1)
     rest = 1.0 - t
     middle = 6.0 * t * rest * (y_1 - y_0) / _Z_STEP
-    return y - shift, max(middle + rest * (1.0 - 3.0 * t) * slope_0 + t * (3.0 * t - 2.0) * slope_1, 1e-300)
+    return y + shift, max(middle + rest * (1.0 - 3.0 * t) * slope_0 + t * (3.0 * t - 2.0) * slope_1, 1e-300)
 
 
 _N_SWEEPS = 12
 _MAX_ITER = 24
 _MAX_RIDGES = 20
 _DAMPING = 0.7
-_TOL = 0.01  # largest change of a mean, in standard deviations
+_TOL = 0.1  # largest change of a mean, in standard deviations
 _LEAST_SUM = 1e-300
 _LEAST_K = 2.0  # for smaller values s may be close to 0, where the normal approximation fails
 _MOST_OFF = 4.0  # largest factor between the mean of s^2 and 1; beyond it the fit has diverged
@@ -237,7 +240,7 @@ class Scratch(NamedTuple):
     sites: np.ndarray  # (3, K, n_documents)
     vectors: np.ndarray  # (3, K, n_documents), of which the first are the products with topics
     matrices: np.ndarray  # (4, K, K, n_documents)
-    rows: np.ndarray  # (9, n_documents)
+    rows: np.ndarray  # (10, n_documents)
     kappa: np.ndarray  # (n_documents,)
 
 
@@ -245,7 +248,7 @@ def empty_fits(n_draws: int, n_topics: int, n_documents: int) -> tuple[Fit, Scra
     """Memory for the fits to several draws of the topics, the first axis, and scratch memory."""
     K, n = n_topics, n_documents
     fits = Fit(*map(np.zeros, ((n_draws, n), (n_draws, 3, K, n), (n_draws, K, K, n))))
-    return fits, Scratch(*map(np.zeros, ((3, K, n), (3, K, n), (4, K, K, n), (9, n), n)))
+    return fits, Scratch(*map(np.zeros, ((3, K, n), (3, K, n), (4, K, K, n), (10, n), n)))
 
 
 @_lanes
@@ -284,32 +287,33 @@ def _combine(w, b, B, spread, along, squared, total):
 
 
 @_lanes
-def _fill_start(alpha, kappa, b, B, sites, spread, best, rows):
+def fill_start(alpha, kappa, B, sites, scratch):
     """Initial means, between those of the prior and the maximum likelihood, and matching factors."""
     n, mass = len(alpha), sum_of(alpha)
     means, precisions, shifts = sites[0], sites[1], sites[2]
-    cosine, along, squared, total = rows[0], rows[1], rows[2], rows[3]
+    b, spread, best = scratch.vectors
+    cosine, along, squared, total = scratch.rows[0], scratch.rows[1], scratch.rows[2], scratch.rows[3]
     _fill_cone_point(b, B, best, total)
     _combine(best, b, B, spread, along, squared, total)
     for s in range(len(total)):
         length = math.sqrt(squared[s])
         cosine[s] = max(along[s] / length, 0.0)
-        share = kappa[s] * cosine[s] / (kappa[s] * cosine[s] + mass)
+        share = kappa * cosine[s] / (kappa * cosine[s] + mass)
         for i in range(n):
             best[i, s] *= share / length
             means[i, s] = alpha[i]
     _combine(means, b, B, spread, along, squared, total)
     for s in range(len(total)):
-        rest = mass / (kappa[s] * cosine[s] + mass) / math.sqrt(squared[s])
+        rest = mass / (kappa * cosine[s] + mass) / math.sqrt(squared[s])
         for i in range(n):
             means[i, s] = best[i, s] + rest * alpha[i]
     _combine(means, b, B, spread, along, squared, total)
     for s in range(len(total)):
         length = math.sqrt(squared[s])
-        likely = kappa[s] * cosine[s] > mass
+        likely = kappa * cosine[s] > mass
         for i in range(n):
             # A small w_i has approximately a gamma distribution, whose rate is minus the slope of the other factors.
-            slope = kappa[s] * (cosine[s] * spread[i, s] / length - b[i, s])
+            slope = kappa * (cosine[s] * spread[i, s] / length - b[i, s])
             rate = max(slope, 0.0) + mass * length / total[s]
             mean = max((best[i, s] if likely else means[i, s]) / length, alpha[i] / rate)
             means[i, s] = mean
@@ -419,27 +423,31 @@ def _fill_means(covariance, shift, shifts, means):
 
 
 @njit_part
-def fit_proposals(alpha, kappa, b, B, tables, k, fitted, factors, scratch):
-    """Fit the normal factors of the topics for several documents, with products `b`, (K, n), and concentrations.
+def fit_proposals(alpha, B, tables, k_fitted, fitted, factors, scratch):
+    """Fit the normal factors of the topics for documents with the products and concentrations in scratch memory.
 
-    Fills `k`, `fitted` and `factors`, the arrays of a `Fit`. `tables` are `tabulate(alpha)`.
+    The fits that succeed are stored in `k_fitted`, `fitted` and `factors`, the arrays of a `Fit`; it starts at `fitted`.
     """
+    b, kappa, sites, rows = scratch.vectors[0], scratch.kappa, scratch.sites, scratch.rows
     n, width = b.shape
-    sites, rows = scratch.sites, scratch.rows
     means, precisions, shifts = sites[0], sites[1], sites[2]
     spread, shift = scratch.vectors[1], scratch.vectors[2]
     lower, precision, inverse, covariance = scratch.matrices
-    cosine, along, at_means, total, squared, is_bad, state = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[8]
+    cosine, along, at_means, total, squared = rows[0], rows[1], rows[2], rows[3], rows[4]
+    is_bad, state, k = rows[5], rows[8], rows[9]
     mass = sum_of(alpha)
-    _fill_start(alpha, kappa, b, B, sites, spread, shift, rows)
+    for i in range(3):
+        for j in range(n):
+            for s in range(width):
+                sites[i, j, s] = fitted[i, j, s]
     _combine(means, b, B, spread, along, at_means, total)
     for s in range(width):
         squared[s] = at_means[s]
+        cosine[s] = max(along[s] / math.sqrt(squared[s]), 0.0)
     state[:] = _ACTIVE
     for iteration in range(_MAX_ITER):
         for s in range(width):
-            if state[s] != _DONE:
-                k[s] = max((kappa[s] * cosine[s] + mass) / 9.0, _LEAST_K)  # as precise as the factor is along w
+            k[s] = max((kappa[s] * cosine[s] + mass) / 9.0, _LEAST_K)  # as precise as the normal factor is along w
         _fill_likelihood(mass, kappa, k, b, B, spread, rows, precision, shift)
         # If the precision is not positive definite, its diagonal is raised; shifts keep the means where they are.
         for ridges in range(_MAX_RIDGES + 1):
@@ -454,7 +462,7 @@ def fit_proposals(alpha, kappa, b, B, tables, k, fitted, factors, scratch):
                     precisions[i, s] += extra
                     shifts[i, s] += extra * means[i, s]
                 if ridges == _MAX_RIDGES:
-                    state[s], k[s] = _DONE, 0.0
+                    state[s] = _DONE
             if n_bad == 0:
                 break
         _invert(lower, inverse, covariance)
@@ -463,7 +471,7 @@ def fit_proposals(alpha, kappa, b, B, tables, k, fitted, factors, scratch):
         for s in range(width):
             # One last update of the means after convergence, so that means and factors belong together.
             if state[s] == _SETTLED or (state[s] == _ACTIVE and iteration + 1 == _MAX_ITER):
-                state[s] = _DONE
+                state[s], k_fitted[s] = _DONE, k[s]
                 for i in range(n):
                     for j in range(3):
                         fitted[j, i, s] = sites[j, i, s]
@@ -487,17 +495,17 @@ def fit_proposals(alpha, kappa, b, B, tables, k, fitted, factors, scratch):
         for s in range(width):
             squared[s] += at_means[s]
             if not 1.0 / _MOST_OFF < squared[s] < _MOST_OFF and state[s] != _DONE:
-                state[s], k[s] = _DONE, 0.0
+                state[s] = _DONE
             cosine[s] = max(along[s] / math.sqrt(squared[s]), 0.0)
 
 
 @njit_part
-def fit_at_concentrations(alpha, density, b, B, tables, k, fitted, factors, scratch):
+def fit_at_concentrations(alpha, density, B, tables, k, fitted, factors, scratch):
     """`fit_proposals` at the concentrations of documents at the means of a first fit; with one, a single fit."""
     kappa, reference = scratch.kappa, density.reference
     kappa[:] = reference
     for _ in range(2):
-        fit_proposals(alpha, kappa, b, B, tables, k, fitted, factors, scratch)
+        fit_proposals(alpha, B, tables, k, fitted, factors, scratch)
         n_others = 0
         for s in range(len(kappa)):
             if k[s] > 0.0:
@@ -505,6 +513,21 @@ def fit_at_concentrations(alpha, density, b, B, tables, k, fitted, factors, scra
                 n_others += kappa[s] != reference
         if n_others == 0:
             break
+
+
+@njit_part
+def copy_fits(fits, source, target):
+    """Copy the fits to one draw of the topics to another."""
+    n, width = fits.lower.shape[1], fits.lower.shape[3]
+    for s in range(width):
+        fits.k[target, s] = fits.k[source, s]
+    for i in range(n):
+        for j in range(3):
+            for s in range(width):
+                fits.sites[target, j, i, s] = fits.sites[source, j, i, s]
+        for j in range(i + 1):
+            for s in range(width):
+                fits.lower[target, i, j, s] = fits.lower[source, i, j, s]
 
 
 @njit_part
