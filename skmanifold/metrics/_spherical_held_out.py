@@ -36,7 +36,7 @@ from ._spherical_importance import (
     reset,
     scratch_shape,
 )
-from ._spherical_proposal import copy_fits, draw_from_proposal, empty_fits, fill_start, fit_at_concentrations, tabulate
+from ._spherical_proposal import MAX_ITER, copy_fits, draw_from_proposal, empty_fits, fill_start, fit_at_concentrations, tabulate
 
 _SPHERICAL = 3  # folded after Purpose.INFERENCE
 _BLOCK_ROWS = 16  # fitted together, in SIMD lanes
@@ -45,6 +45,7 @@ _PRODUCT_ROWS = 64
 _MAX_PRIOR_KAPPA = 5.0  # concentration up to which the prior is as good a proposal as the fitted one
 LEAST_ESS = 0.3
 _N_PILOT = 50
+_MAX_WARM_ITER = 3  # of a fit that starts at the one to the previous topics
 _LEAST_DRAWS = 2  # for each draw of the topics
 _DRAWS_PER_PARTICLE = 8
 _N_ADAPTATION = 4  # particles that only adapt step sizes
@@ -293,7 +294,7 @@ def average_over_proposal(
             fill_start(alpha, density.reference, grams[0], fits.sites[0], scratch)
         else:
             copy_fits(fits, t - 1, t)
-        fit_at_concentrations(alpha, density, grams[t], tables, fits.k[t], fits.sites[t], fits.lower[t], scratch)
+        fit_at_concentrations(alpha, density, grams[t], tables, MAX_ITER if t == 0 else _MAX_WARM_ITER, fits.k[t], fits.sites[t], fits.lower[t], scratch)
     for i in range(len(keys)):
         tally = out[i]
         best, n_fitted = 0, 0

@@ -215,7 +215,7 @@ def quantile(a, mu, z, table):
 
 
 _N_SWEEPS = 12
-_MAX_ITER = 24
+MAX_ITER = 24
 _MAX_RIDGES = 20
 _DAMPING = 0.7
 _TOL = 0.1  # largest change of a mean, in standard deviations
@@ -238,9 +238,9 @@ class Scratch(NamedTuple):
     """Scratch memory of `fit_proposals`."""
 
     sites: np.ndarray  # (3, K, n_documents)
-    vectors: np.ndarray  # (3, K, n_documents), of which the first are the products with topics
-    matrices: np.ndarray  # (4, K, K, n_documents)
-    rows: np.ndarray  # (10, n_documents)
+    vectors: np.ndarray  # (4, K, n_documents), of which the first are the products with topics
+    matrices: np.ndarray  # (3, K, K, n_documents)
+    rows: np.ndarray  # (14, n_documents)
     kappa: np.ndarray  # (n_documents,)
 
 
@@ -248,7 +248,7 @@ def empty_fits(n_draws: int, n_topics: int, n_documents: int) -> tuple[Fit, Scra
     """Memory for the fits to several draws of the topics, the first axis, and scratch memory."""
     K, n = n_topics, n_documents
     fits = Fit(*map(np.zeros, ((n_draws, n), (n_draws, 3, K, n), (n_draws, K, K, n))))
-    return fits, Scratch(*map(np.zeros, ((3, K, n), (3, K, n), (4, K, K, n), (10, n), n)))
+    return fits, Scratch(*map(np.zeros, ((3, K, n), (4, K, n), (3, K, K, n), (14, n), n)))
 
 
 @_lanes
@@ -291,7 +291,7 @@ def fill_start(alpha, kappa, B, sites, scratch):
     """Initial means, between those of the prior and the maximum likelihood, and matching factors."""
     n, mass = len(alpha), sum_of(alpha)
     means, precisions, shifts = sites[0], sites[1], sites[2]
-    b, spread, best = scratch.vectors
+    b, spread, best, _ = scratch.vectors
     cosine, along, squared, total = scratch.rows[0], scratch.rows[1], scratch.rows[2], scratch.rows[3]
     _fill_cone_point(b, B, best, total)
     _combine(best, b, B, spread, along, squared, total)
@@ -369,35 +369,60 @@ def _factor(matrix, diagonal, out, is_bad):
 
 
 @_lanes
-def _invert(lower, inverse, out):
-    """Fill `out` with (lower lower')^-1; `inverse` is scratch memory of the same shape."""
+def _invert(lower, out):
+    """Inverses of lower triangular matrices."""
     n, width = len(lower), lower.shape[2]
-    for j in range(n):
-        for s in range(width):
-            inverse[j, j, s] = 1.0 / lower[j, j, s]
-        for i in range(j + 1, n):
-            inverse[j, i] = 0.0
-            for k in range(j, i):
-                for s in range(width):
-                    inverse[j, i, s] -= lower[i, k, s] * inverse[j, k, s]
-            for s in range(width):
-                inverse[j, i, s] /= lower[i, i, s]
     for i in range(n):
         for j in range(i + 1):
             out[i, j] = 0.0
-            for k in range(i, n):
+            for k in range(j, i):
                 for s in range(width):
-                    out[i, j, s] += inverse[i, k, s] * inverse[j, k, s]
+                    out[i, j, s] -= lower[i, k, s] * out[k, j, s]
             for s in range(width):
-                out[j, i, s] = out[i, j, s]
+                out[i, j, s] = (out[i, j, s] if j < i else 1.0) / lower[i, i, s]
+
+
+@_lanes
+def _fill_moments(inverse, precisions, shifts, shift, spread, rows, means, variances):
+    """Means and variances of the normal approximation, and the trace of B times the covariance, from the factor.
+
+    Without a product of matrices: the precision times the covariance has the trace n, and B is the precision less terms
+    of rank 1 and of topics.
+    """
+    n, width = means.shape
+    first, second, last, trace = rows[5], rows[6], rows[7], rows[10]
+    of_shift, of_spread, of_ones = rows[11], rows[12], rows[13]
+    trace[:] = n
+    means[:] = 0.0
+    variances[:] = 0.0
+    for i in range(n):
+        of_shift[:] = 0.0
+        of_spread[:] = 0.0
+        of_ones[:] = 0.0
+        for j in range(i + 1):
+            for s in range(width):
+                of_shift[s] += inverse[i, j, s] * (shift[j, s] + shifts[j, s])
+                of_spread[s] += inverse[i, j, s] * spread[j, s]
+                of_ones[s] += inverse[i, j, s]
+        for s in range(width):
+            trace[s] += second[s] * of_spread[s] * of_spread[s] + last[s] * of_ones[s] * of_ones[s]
+        for j in range(i + 1):
+            for s in range(width):
+                means[j, s] += inverse[i, j, s] * of_shift[s]
+                variances[j, s] += inverse[i, j, s] * inverse[i, j, s]
+    for i in range(n):
+        for s in range(width):
+            trace[s] -= precisions[i, s] * variances[i, s]
+    for s in range(width):
+        trace[s] /= first[s]
 
 
 @njit_part
-def _match_moments(alpha, tables, covariance, means, precisions, shifts):
+def _match_moments(alpha, tables, variances, means, precisions, shifts):
     """Damped moment matching of the normal factors of one document; returns the largest change of a mean."""
     change = 0.0
     for i in range(len(alpha)):
-        variance = covariance[i, i]
+        variance = variances[i]
         precision = max(1.0 / variance - precisions[i], _LEAST_SHARE / variance)
         shift = means[i] / variance - shifts[i]
         scale = math.sqrt(precision)
@@ -412,30 +437,18 @@ def _match_moments(alpha, tables, covariance, means, precisions, shifts):
 
 
 @njit_part
-def _fill_means(covariance, shift, shifts, means):
-    """Means of the normal approximation."""
-    n, width = means.shape
-    for i in range(n):
-        means[i] = 0.0
-        for j in range(n):
-            for s in range(width):
-                means[i, s] += covariance[i, j, s] * (shift[j, s] + shifts[j, s])
-
-
-@njit_part
-def fit_proposals(alpha, B, tables, k_fitted, fitted, factors, scratch):
+def fit_proposals(alpha, B, tables, most, k_fitted, fitted, factors, scratch):
     """Fit the normal factors of the topics for documents with the products and concentrations in scratch memory.
 
     The fits that succeed are stored in `k_fitted`, `fitted` and `factors`, the arrays of a `Fit`; it starts at `fitted`.
     """
-    b, kappa, sites, rows = scratch.vectors[0], scratch.kappa, scratch.sites, scratch.rows
-    n, width = b.shape
+    kappa, sites, rows = scratch.kappa, scratch.sites, scratch.rows
     means, precisions, shifts = sites[0], sites[1], sites[2]
-    spread, shift = scratch.vectors[1], scratch.vectors[2]
-    lower, precision, inverse, covariance = scratch.matrices
+    b, spread, shift, variances = scratch.vectors
+    lower, precision, inverse = scratch.matrices
     cosine, along, at_means, total, squared = rows[0], rows[1], rows[2], rows[3], rows[4]
-    is_bad, state, k = rows[5], rows[8], rows[9]
-    mass = sum_of(alpha)
+    state, k, trace, is_bad = rows[8], rows[9], rows[10], rows[11]
+    n, width, mass = len(alpha), len(k), sum_of(alpha)
     for i in range(3):
         for j in range(n):
             for s in range(width):
@@ -445,7 +458,7 @@ def fit_proposals(alpha, B, tables, k_fitted, fitted, factors, scratch):
         squared[s] = at_means[s]
         cosine[s] = max(along[s] / math.sqrt(squared[s]), 0.0)
     state[:] = _ACTIVE
-    for iteration in range(_MAX_ITER):
+    for iteration in range(most):
         for s in range(width):
             k[s] = max((kappa[s] * cosine[s] + mass) / 9.0, _LEAST_K)  # as precise as the normal factor is along w
         _fill_likelihood(mass, kappa, k, b, B, spread, rows, precision, shift)
@@ -465,47 +478,41 @@ def fit_proposals(alpha, B, tables, k_fitted, fitted, factors, scratch):
                     state[s] = _DONE
             if n_bad == 0:
                 break
-        _invert(lower, inverse, covariance)
-        _fill_means(covariance, shift, shifts, means)
+        _invert(lower, inverse)
+        _fill_moments(inverse, precisions, shifts, shift, spread, rows, means, variances)
         n_left = 0
         for s in range(width):
             # One last update of the means after convergence, so that means and factors belong together.
-            if state[s] == _SETTLED or (state[s] == _ACTIVE and iteration + 1 == _MAX_ITER):
+            if state[s] == _SETTLED or (state[s] == _ACTIVE and iteration + 1 == most):
                 state[s], k_fitted[s] = _DONE, k[s]
                 for i in range(n):
                     for j in range(3):
                         fitted[j, i, s] = sites[j, i, s]
-                    for j in range(n):
+                    for j in range(i + 1):
                         factors[i, j, s] = lower[i, j, s]
             elif state[s] == _ACTIVE:
                 n_left += 1
-                of_document = covariance[:, :, s], means[:, s], precisions[:, s], shifts[:, s]
+                of_document = variances[:, s], means[:, s], precisions[:, s], shifts[:, s]
                 if _match_moments(alpha, tables, *of_document) < _TOL:
                     state[s] = _SETTLED
         if n_left == 0:
             break
         # The expected squared length of the mixture includes the variances of the weights.
         _combine(means, b, B, spread, along, at_means, total)
-        squared[:] = 0.0
-        for i in range(n):
-            for j in range(n):
-                weight = B[i, j]
-                for s in range(width):
-                    squared[s] += weight * covariance[i, j, s]
         for s in range(width):
-            squared[s] += at_means[s]
+            squared[s] = at_means[s] + trace[s]
             if not 1.0 / _MOST_OFF < squared[s] < _MOST_OFF and state[s] != _DONE:
                 state[s] = _DONE
             cosine[s] = max(along[s] / math.sqrt(squared[s]), 0.0)
 
 
 @njit_part
-def fit_at_concentrations(alpha, density, B, tables, k, fitted, factors, scratch):
+def fit_at_concentrations(alpha, density, B, tables, most, k, fitted, factors, scratch):
     """`fit_proposals` at the concentrations of documents at the means of a first fit; with one, a single fit."""
     kappa, reference = scratch.kappa, density.reference
     kappa[:] = reference
     for _ in range(2):
-        fit_proposals(alpha, B, tables, k, fitted, factors, scratch)
+        fit_proposals(alpha, B, tables, most, k, fitted, factors, scratch)
         n_others = 0
         for s in range(len(kappa)):
             if k[s] > 0.0:
