@@ -291,7 +291,7 @@ def fill_start(alpha, kappa, B, sites, scratch):
     """Initial means, between those of the prior and the maximum likelihood, and matching factors."""
     n, mass = len(alpha), sum_of(alpha)
     means, precisions, shifts = sites[0], sites[1], sites[2]
-    b, spread, best, _ = scratch.vectors
+    b, spread, best = scratch.vectors[0], scratch.vectors[1], scratch.vectors[2]
     cosine, along, squared, total = scratch.rows[0], scratch.rows[1], scratch.rows[2], scratch.rows[3]
     _fill_cone_point(b, B, best, total)
     _combine(best, b, B, spread, along, squared, total)
@@ -444,8 +444,9 @@ def fit_proposals(alpha, B, tables, most, k_fitted, fitted, factors, scratch):
     """
     kappa, sites, rows = scratch.kappa, scratch.sites, scratch.rows
     means, precisions, shifts = sites[0], sites[1], sites[2]
-    b, spread, shift, variances = scratch.vectors
-    lower, precision, inverse = scratch.matrices
+    vectors, matrices = scratch.vectors, scratch.matrices
+    b, spread, shift, variances = vectors[0], vectors[1], vectors[2], vectors[3]
+    lower, precision, inverse = matrices[0], matrices[1], matrices[2]
     cosine, along, at_means, total, squared = rows[0], rows[1], rows[2], rows[3], rows[4]
     state, k, trace, is_bad = rows[8], rows[9], rows[10], rows[11]
     n, width, mass = len(alpha), len(k), sum_of(alpha)
