@@ -36,16 +36,15 @@ from ._spherical_importance import (
     reset,
     scratch_shape,
 )
-from ._spherical_proposal import MAX_ITER, copy_fits, draw_from_proposal, empty_fits, fill_start, fit_at_concentrations, tabulate
+from ._spherical_proposal import draw_from_proposal, fit_proposal, tabulate
 
 _SPHERICAL = 3  # folded after Purpose.INFERENCE
-_BLOCK_ROWS = 16  # fitted together, in SIMD lanes
+_BLOCK_ROWS = 16
 _CHUNK_ROWS = 4096  # of which products with all topics are in memory
 _PRODUCT_ROWS = 64
 _MAX_PRIOR_KAPPA = 5.0  # concentration up to which the prior is as good a proposal as the fitted one
 LEAST_ESS = 0.3
 _N_PILOT = 50
-_MAX_WARM_ITER = 3  # of a fit that starts at the one to the previous topics
 _LEAST_DRAWS = 2  # for each draw of the topics
 _DRAWS_PER_PARTICLE = 8
 _N_ADAPTATION = 4  # particles that only adapt step sizes
@@ -205,13 +204,13 @@ def integrate_documents(
     annealed = np.zeros(directions.n_rows, np.bool_)
     grams = np.empty((T, K, K))
 
-    def rows_left(kernel: Any, at: np.ndarray, given: tuple, memory: Callable[[int], tuple]) -> np.ndarray:
+    def rows_left(kernel: Any, at: np.ndarray, given: tuple, *memory: tuple[int, ...]) -> np.ndarray:
         """Those of these places in `rows` that the kernel refuses, after results of the others are stored."""
 
         def run_block(start: int, stop: int) -> np.ndarray:
             block, out = at[start:stop], np.empty((stop - start, 3 + K))
             of_block = products.take(block, axis=1), keys[block]
-            kernel(*of_block, grams, alpha, density, *given, *memory(len(block)), out)
+            kernel(*of_block, grams, alpha, density, *given, *map(np.zeros, memory), out)
             is_good = ~np.isnan(out[:, 1])
             found[rows[block[is_good]]] = out[is_good]
             return block[~is_good]
@@ -219,7 +218,8 @@ def integrate_documents(
         return np.concatenate([at[:0], *workers.run(run_block, split_range(len(at), _BLOCK_ROWS))])
 
     is_fitted = not from_prior and density.reference > _MAX_PRIOR_KAPPA and K > 1
-    tables = tabulate(alpha) if is_fitted else None
+    of_proposal = n_draws, least_ess, tabulate(alpha) if is_fitted else None
+    of_prior = n_draws, 0.0 if from_prior else least_ess
     for first, last in split_range(len(directions.directed), _CHUNK_ROWS):
         rows = directions.directed[first:last]
         at, products, keys = np.arange(len(rows)), np.empty((T, len(rows), K)), np.empty(len(rows), np.uint64)
@@ -231,20 +231,13 @@ def integrate_documents(
                 grams[t] = whole_gram(grams[t : t + 1])
             fill = partial(directions.fill_products, word_topic=word_topic, out=products[t])
             workers.run(fill, [(rows, *part) for part in split_range(len(rows), _PRODUCT_ROWS)])
+        columns = scratch_shape(K)
         if is_fitted:
-            given = n_draws, least_ess, tables
-            at = rows_left(
-                average_over_proposal,
-                at,
-                given,
-                lambda n: (*empty_fits(T, K, n), np.zeros(scratch_shape(K)), np.zeros(T)),
-            )
-        given = n_draws, 0.0 if from_prior else least_ess
-        at = rows_left(average_over_prior, at, given, lambda n: (np.zeros(scratch_shape(K)),))
-        if len(at):
-            annealed[rows[at]] = True
-            shapes = (N_RUNGS,), (8, K), (3 + K,)
-            rows_left(average_over_particles, at, (n_particles,), lambda n: tuple(map(np.zeros, shapes)))
+            of_fits = (3, T), (T, 3, K), (T, K, K), (4, K), (K, K)
+            at = rows_left(average_over_proposal, at, of_proposal, *of_fits, columns)
+        at = rows_left(average_over_prior, at, of_prior, columns)
+        annealed[rows[at]] = True
+        rows_left(average_over_particles, at, (n_particles,), (N_RUNGS,), (8, K), (3 + K,))
     # The kernels omit the factor c_V(kappa) exp(kappa), or with a concentration for each topic c_V(0).
     log_density, ess, n_used = found[:, :3].T
     log_density = log_density + log_density_at_mode(directions.n_features, kappa if np.ndim(kappa) == 0 else 0.0)
@@ -264,63 +257,55 @@ def _finish(tally, n_draws, divisor):
         tally[k] /= total
 
 
-@njit_part
-def _draw_fitted(given, topics, i, key, n_draws, spread, tally):
-    """`draw_from_proposal` of document i for one of the draws of the topics."""
-    alpha, density, products, grams, tables, fits, columns = given
-    of_document = fits.k[topics, i], products[topics, i], grams[topics], tables
-    fit = fits.sites[topics, :, :, i], fits.lower[topics, :, :, i]
-    draw_from_proposal(alpha, density, *of_document, *fit, key, n_draws, spread, tally, columns)
-
-
 @njit(cache=True, nogil=True, _nrt=False)
 def average_over_proposal(
-    products, keys, grams, alpha, density, n_draws, least_ess, tables, fits, scratch, columns, logs, out
+    products, keys, grams, alpha, density, n_draws, least_ess, tables, fits, sites, uppers, vectors, inverse, columns, out
 ):
     """Integrate documents with draws of the proposals that are fitted to each, for each draw of the topics.
 
-    Documents are refused if a fit fails or a pilot's effective sample size is below `least_ess`. Topics that make a
-    document less probable have fewer draws, so that the standard error of the mean density is about that of `n_draws`
-    for each. Fits, scratch memory, columns and logs are memory.
+    Documents are refused if the first fit fails or a pilot's effective sample size is below `least_ess`. Topics that
+    make a document less probable have fewer draws, so that the standard error of the mean density is about that of
+    `n_draws` for each. The arrays before `out` are memory: for fits, `fits` (3, n_topics), `sites` (n_topics, 3, K) and
+    `uppers` (n_topics, K, K), and for `fit_proposal` and `draw_from_proposal`.
     """
     n_topics = len(grams)
-    b, given = scratch.vectors[0], (alpha, density, products, grams, tables, fits, columns)
-    for t in range(n_topics):
-        for i in range(len(keys)):
-            for k in range(len(alpha)):
-                b[k, i] = products[t, i, k]
-        # The proposal for the previous topics is where the fit starts, and remains if it fails.
-        if t == 0:
-            fill_start(alpha, density.reference, grams[0], fits.sites[0], scratch)
-        else:
-            copy_fits(fits, t - 1, t)
-        fit_at_concentrations(alpha, density, grams[t], tables, MAX_ITER if t == 0 else _MAX_WARM_ITER, fits.k[t], fits.sites[t], fits.lower[t], scratch)
+    k, logs, which = fits[0], fits[1], fits[2]
     for i in range(len(keys)):
         tally = out[i]
-        best, n_fitted = 0, 0
+        best, used = 0, 0
         for t in range(n_topics):
-            logs[t] = -np.inf
-            if fits.k[t, i] > 0.0:
-                reset(tally)
-                _draw_fitted(given, t, i, keys[i], 1, 0.0, tally)
-                logs[t] = tally[0]
-            n_fitted += logs[t] > -np.inf
+            # The fit to the previous topics is where this one starts, and the proposal if it fails.
+            given = alpha, density, products[t, i], grams[t], tables, sites[used, : 3 if t > 0 else 0]
+            k[t] = fit_proposal(*given, sites[t], uppers[t], vectors, inverse)
+            used = t if k[t] > 0.0 else used
+            which[t] = used
+            if k[0] == 0.0:
+                break
+            # The log weight of the centre of the proposal approximates the density of the document for these topics.
+            reset(tally)
+            given = alpha, density, k[used], products[t, i], grams[t], tables, sites[used], uppers[used]
+            draw_from_proposal(*given, keys[i], 1, 0.0, tally, columns)
+            logs[t] = tally[0]
             best = t if logs[t] > logs[best] else best
-        top, total, squares = logs[best], 0.0, 0.0
         reset(tally)
-        if n_fitted == n_topics:
-            _draw_fitted(given, best, i, fold_in(fold_in(keys[i], _PILOT), 0), _N_PILOT, 1.0, tally)
+        if k[0] > 0.0:
+            at = int(which[best])
+            given = alpha, density, k[at], products[best, i], grams[best], tables, sites[at], uppers[at]
+            draw_from_proposal(*given, fold_in(fold_in(keys[i], _PILOT), 0), _N_PILOT, 1.0, tally, columns)
         if not (tally[2] > 0.0 and effective_fraction(tally, _N_PILOT) >= least_ess):
             tally[1] = np.nan
             continue
+        total, squares, n_used = 0.0, 0.0, 0
         for t in range(n_topics):
-            total += math.exp(logs[t] - top)
-            squares += math.exp(2.0 * (logs[t] - top))
+            share = math.exp(logs[t] - logs[best])
+            total += share
+            squares += share * share
         reset(tally)
-        n_used = 0
         for t in range(n_topics):
-            n = max(_LEAST_DRAWS, int(math.ceil(n_draws * (math.exp(logs[t] - top) * total / squares))))
-            _draw_fitted(given, t, i, fold_in(fold_in(keys[i], _DRAW), t), n, 1.0, tally)
+            at = int(which[t])
+            n = max(_LEAST_DRAWS, int(math.ceil(n_draws * (math.exp(logs[t] - logs[best]) * total / squares))))
+            given = alpha, density, k[at], products[t, i], grams[t], tables, sites[at], uppers[at]
+            draw_from_proposal(*given, fold_in(fold_in(keys[i], _DRAW), t), n, 1.0, tally, columns)
             n_used += n
         _finish(tally, n_used, n_topics)
 

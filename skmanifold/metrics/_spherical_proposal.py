@@ -13,9 +13,6 @@ w_k^(alpha_k - 1) (Minka, 2001). The proposal draws the topics in turn, given th
 of the remaining topics and the exact factor of the current one. This is a distribution of one variable; `moments` has
 its moments, and `quantile` maps normal variates to draws, from a distribution close to it. So the proposal also covers
 weights close to 0, where it is far from normal. The importance weights correct for all approximations.
-
-Several documents are fitted at once, as the last axis of all arrays, so that the inner loops run over documents. No
-operation combines documents, and one that has converged is not changed by further iterations for others.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ from scipy.special import log_ndtr
 from ..random._keys import fold_in
 from ..random._variates import normal
 from ..topics.document_densities import concentration_at, log_document
-from ..utils._njit import njit, njit_part
+from ..utils._njit import njit_part
 from ._spherical_importance import BATCH, LEAST_SQUARE, add_draw, fill_cosines, sum_of
 
 # It is the posterior of one variable with a gamma prior and a normal likelihood. As mu decreases it approaches a gamma
@@ -49,7 +46,6 @@ _Z_REACH, _Z_STEP = 4.0, 0.5  # their normal variates z
 _Z_NODES = np.arange(-_Z_REACH, _Z_REACH + _Z_STEP, _Z_STEP)
 _N_PLACES = 800  # of the integration
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
-_lanes = njit(cache=True, _nrt=False, error_model="numpy")  # a check for a zero divisor would prevent vectorisation
 
 
 @njit_part
@@ -214,8 +210,8 @@ def quantile(a, mu, z, table):
     return y + shift, max(middle + rest * (1.0 - 3.0 * t) * slope_0 + t * (3.0 * t - 2.0) * slope_1, 1e-300)
 
 
-_N_SWEEPS = 12
-MAX_ITER = 24
+_MAX_SWEEPS = 40
+_MAX_ITER, _MAX_WARM_ITER = 24, 3  # the latter if the fit starts at one to similar topics
 _MAX_RIDGES = 20
 _DAMPING = 0.7
 _TOL = 0.1  # largest change of a mean, in standard deviations
@@ -223,203 +219,127 @@ _LEAST_SUM = 1e-300
 _LEAST_K = 2.0  # for smaller values s may be close to 0, where the normal approximation fails
 _MOST_OFF = 4.0  # largest factor between the mean of s^2 and 1; beyond it the fit has diverged
 _LEAST_SHARE = 1e-4  # minimum precision left after a factor is removed, as a fraction of the total precision
-_ACTIVE, _SETTLED, _DONE = 0.0, 1.0, 2.0  # states of documents
 
 
-class Fit(NamedTuple):
-    """Proposals of several documents; k is 0 for those without one."""
-
-    k: np.ndarray  # (n_documents,)
-    sites: np.ndarray  # (3, K, n_documents): means, precisions and shifts of the factors of topics
-    lower: np.ndarray  # (K, K, n_documents): Cholesky factor of the precision
-
-
-class Scratch(NamedTuple):
-    """Scratch memory of `fit_proposals`."""
-
-    sites: np.ndarray  # (3, K, n_documents)
-    vectors: np.ndarray  # (4, K, n_documents), of which the first are the products with topics
-    matrices: np.ndarray  # (3, K, K, n_documents)
-    rows: np.ndarray  # (14, n_documents)
-    kappa: np.ndarray  # (n_documents,)
-
-
-def empty_fits(n_draws: int, n_topics: int, n_documents: int) -> tuple[Fit, Scratch]:
-    """Memory for the fits to several draws of the topics, the first axis, and scratch memory."""
-    K, n = n_topics, n_documents
-    fits = Fit(*map(np.zeros, ((n_draws, n), (n_draws, 3, K, n), (n_draws, K, K, n))))
-    return fits, Scratch(*map(np.zeros, ((3, K, n), (4, K, n), (3, K, K, n), (14, n), n)))
-
-
-@_lanes
-def _fill_cone_point(b, B, out, total):
-    """Non-negative least squares of documents on the topics, by cyclic coordinate descent."""
+@njit_part
+def _fill_cone_point(b, B, out):
+    """Non-negative least squares of the document on the topics, by cyclic coordinate descent."""
     n = len(b)
     out[:] = 0.0
-    for _ in range(_N_SWEEPS):
+    for _ in range(_MAX_SWEEPS):
+        change = 0.0
         for i in range(n):
-            total[:] = 0.0
+            total = b[i]
             for j in range(n):
-                weight = B[i, j]
-                for s in range(len(total)):
-                    total[s] += weight * out[j, s]
-            for s in range(len(total)):
-                out[i, s] = max(0.0, out[i, s] + (b[i, s] - total[s]) / B[i, i])
+                total -= B[i, j] * out[j]
+            new = max(0.0, out[i] + total / B[i, i])
+            change = max(change, abs(new - out[i]))
+            out[i] = new
+        if change < 1e-4:
+            break
 
 
-@_lanes
-def _combine(w, b, B, spread, along, squared, total):
-    """Fill `spread` with B w, and rows with b'w, w'B w and the sum of w."""
+@njit_part
+def _combine(w, b, B, spread):
+    """Fill `spread` with B w; return b'w, w'B w and the sum of w."""
     n = len(w)
-    along[:] = 0.0
-    squared[:] = LEAST_SQUARE
-    total[:] = _LEAST_SUM
+    along = 0.0
+    squared = 0.0
+    total = 0.0
+    spread[:] = 0.0
+    for j in range(n):
+        weight = w[j]
+        for i in range(n):
+            spread[i] += weight * B[j, i]
     for i in range(n):
-        spread[i] = 0.0
-        for j in range(n):
-            weight = B[i, j]
-            for s in range(len(total)):
-                spread[i, s] += weight * w[j, s]
-        for s in range(len(total)):
-            squared[s] += spread[i, s] * w[i, s]
-            along[s] += b[i, s] * w[i, s]
-            total[s] += w[i, s]
+        squared += spread[i] * w[i]
+        along += b[i] * w[i]
+        total += w[i]
+    return along, max(squared, LEAST_SQUARE), max(total, _LEAST_SUM)
 
 
-@_lanes
-def fill_start(alpha, kappa, B, sites, scratch):
+@njit_part
+def _fill_start(alpha, kappa, b, B, sites, spread, best):
     """Initial means, between those of the prior and the maximum likelihood, and matching factors."""
-    n, mass = len(alpha), sum_of(alpha)
+    n = len(alpha)
     means, precisions, shifts = sites[0], sites[1], sites[2]
-    b, spread, best = scratch.vectors[0], scratch.vectors[1], scratch.vectors[2]
-    cosine, along, squared, total = scratch.rows[0], scratch.rows[1], scratch.rows[2], scratch.rows[3]
-    _fill_cone_point(b, B, best, total)
-    _combine(best, b, B, spread, along, squared, total)
-    for s in range(len(total)):
-        length = math.sqrt(squared[s])
-        cosine[s] = max(along[s] / length, 0.0)
-        share = kappa * cosine[s] / (kappa * cosine[s] + mass)
-        for i in range(n):
-            best[i, s] *= share / length
-            means[i, s] = alpha[i]
-    _combine(means, b, B, spread, along, squared, total)
-    for s in range(len(total)):
-        rest = mass / (kappa * cosine[s] + mass) / math.sqrt(squared[s])
-        for i in range(n):
-            means[i, s] = best[i, s] + rest * alpha[i]
-    _combine(means, b, B, spread, along, squared, total)
-    for s in range(len(total)):
-        length = math.sqrt(squared[s])
-        likely = kappa * cosine[s] > mass
-        for i in range(n):
-            # A small w_i has approximately a gamma distribution, whose rate is minus the slope of the other factors.
-            slope = kappa * (cosine[s] * spread[i, s] / length - b[i, s])
-            rate = max(slope, 0.0) + mass * length / total[s]
-            mean = max((best[i, s] if likely else means[i, s]) / length, alpha[i] / rate)
-            means[i, s] = mean
-            precisions[i, s] = alpha[i] / (mean * mean)
-            shifts[i, s] = 2.0 * alpha[i] / mean
+    mass = sum_of(alpha)
+    _fill_cone_point(b, B, best)
+    along, squared, _ = _combine(best, b, B, spread)
+    length = math.sqrt(squared)
+    cosine = max(along / length, 0.0)
+    share = kappa * cosine / (kappa * cosine + mass)
+    _, squared, _ = _combine(alpha, b, B, spread)
+    for i in range(n):
+        best[i] *= share / length
+        means[i] = best[i] + (1.0 - share) * alpha[i] / math.sqrt(squared)
+    _, squared, total = _combine(means, b, B, spread)
+    length = math.sqrt(squared)
+    for i in range(n):
+        # A small w_i has approximately a gamma distribution, whose rate is minus the slope of the other factors.
+        rate = max(kappa * (cosine * spread[i] / length - b[i]), 0.0) + mass * length / total
+        means[i] = max((best[i] if share > 0.5 else means[i]) / length, alpha[i] / rate)
+        precisions[i] = alpha[i] / (means[i] * means[i])
+        shifts[i] = 2.0 * alpha[i] / means[i]
 
 
-@_lanes
-def _fill_likelihood(mass, kappa, k, b, B, spread, rows, precision, shift):
-    """The normal factor of the likelihood, and of all factors that are not of a single topic, about the means.
+@njit_part
+def _factor(matrix, diagonal):
+    """Replace a matrix, given by its upper triangle, by its upper Cholesky factor; False if not positive definite."""
+    n = len(matrix)
+    for i in range(n):
+        diagonal[i] = matrix[i, i]
+    for k in range(n):
+        if not matrix[k, k] > 1e-13 * abs(diagonal[k]):
+            return False
+        scale = 1.0 / math.sqrt(matrix[k, k])
+        for j in range(k, n):
+            matrix[k, j] *= scale
+        for i in range(k + 1, n):
+            factor = matrix[k, i]
+            for j in range(i, n):
+                matrix[i, j] -= factor * matrix[k, j]
+    return True
 
-    `rows` are the cosine, b'w, s^2 and sum(w) of the means, and the expected s^2; `spread` is B w.
-    kappa cos = kappa b'w / s becomes kappa b'w - kappa cosine s, accurate for s near 1 or cos near `cosine`. The log
-    density depends on w through a linear term, q = s^2 and sum(w), and is expanded to second order.
+
+@njit_part
+def _fill_moments(upper, inverse, precisions, shifts, shift, spread, second, last, means, variances):
+    """Means and variances of the normal approximation; returns the trace of its covariance times `first` times B.
+
+    The precision times the covariance has the trace n, and the precision is this matrix with terms of rank 1 and of
+    topics (`fit_proposal`). `inverse` is filled with the inverse of the lower factor.
     """
-    n, width = shift.shape
-    at_means, total, first, second, last = rows[2], rows[3], rows[5], rows[6], rows[7]
-    for s in range(width):
-        squared = rows[4, s]
-        root = math.sqrt(squared)
-        pull = kappa[s] * rows[0, s]
-        first[s] = pull / root - 3.0 * k[s] * (1.0 / squared - root)
-        second[s] = 4.0 * ((0.25 * pull / squared - 0.75 * k[s]) / root - 1.5 * k[s] / (squared * squared))
-        last[s] = mass / (total[s] * total[s])
-    for i in range(n):
-        for s in range(width):
-            shift[i, s] = kappa[s] * b[i, s] - second[s] * at_means[s] * spread[i, s] - 2.0 * last[s] * total[s]
-        for j in range(i + 1):
-            for s in range(width):
-                precision[i, j, s] = first[s] * B[i, j] - second[s] * spread[i, s] * spread[j, s] - last[s]
-
-
-@_lanes
-def _factor(matrix, diagonal, out, is_bad):
-    """Lower Cholesky factors of `matrix` + diag(`diagonal`); marks matrices that are not positive definite."""
-    n, width = diagonal.shape
-    is_bad[:] = 0.0
-    for i in range(n):
-        for j in range(i + 1):
-            for s in range(width):
-                out[i, j, s] = matrix[i, j, s]
-            for k in range(j):
-                for s in range(width):
-                    out[i, j, s] -= out[i, k, s] * out[j, k, s]
-            if j < i:
-                for s in range(width):
-                    out[i, j, s] /= out[j, j, s]
-        for s in range(width):
-            pivot = out[i, i, s] + diagonal[i, s]
-            is_positive = pivot > 1e-13 * abs(matrix[i, i, s] + diagonal[i, s])
-            is_bad[s] = is_bad[s] if is_positive else 1.0
-            out[i, i, s] = math.sqrt(pivot) if is_positive else 1.0
-
-
-@_lanes
-def _invert(lower, out):
-    """Inverses of lower triangular matrices."""
-    n, width = len(lower), lower.shape[2]
-    for i in range(n):
-        for j in range(i + 1):
-            out[i, j] = 0.0
-            for k in range(j, i):
-                for s in range(width):
-                    out[i, j, s] -= lower[i, k, s] * out[k, j, s]
-            for s in range(width):
-                out[i, j, s] = (out[i, j, s] if j < i else 1.0) / lower[i, i, s]
-
-
-@_lanes
-def _fill_moments(inverse, precisions, shifts, shift, spread, rows, means, variances):
-    """Means and variances of the normal approximation, and the trace of B times the covariance, from the factor.
-
-    Without a product of matrices: the precision times the covariance has the trace n, and B is the precision less terms
-    of rank 1 and of topics.
-    """
-    n, width = means.shape
-    first, second, last, trace = rows[5], rows[6], rows[7], rows[10]
-    of_shift, of_spread, of_ones = rows[11], rows[12], rows[13]
-    trace[:] = n
+    n = len(means)
+    trace = float(n)
     means[:] = 0.0
     variances[:] = 0.0
     for i in range(n):
-        of_shift[:] = 0.0
-        of_spread[:] = 0.0
-        of_ones[:] = 0.0
+        row = inverse[i]
+        row[:] = 0.0
+        for k in range(i):
+            factor = upper[k, i]
+            for j in range(k + 1):
+                row[j] -= factor * inverse[k, j]
+        row[i] = 1.0
+        scale = 1.0 / upper[i, i]
+        of_shift, of_spread, of_ones = 0.0, 0.0, 0.0
         for j in range(i + 1):
-            for s in range(width):
-                of_shift[s] += inverse[i, j, s] * (shift[j, s] + shifts[j, s])
-                of_spread[s] += inverse[i, j, s] * spread[j, s]
-                of_ones[s] += inverse[i, j, s]
-        for s in range(width):
-            trace[s] += second[s] * of_spread[s] * of_spread[s] + last[s] * of_ones[s] * of_ones[s]
+            row[j] *= scale
+            of_shift += row[j] * (shift[j] + shifts[j])
+            of_spread += row[j] * spread[j]
+            of_ones += row[j]
+        trace += second * of_spread * of_spread + last * of_ones * of_ones
         for j in range(i + 1):
-            for s in range(width):
-                means[j, s] += inverse[i, j, s] * of_shift[s]
-                variances[j, s] += inverse[i, j, s] * inverse[i, j, s]
+            means[j] += row[j] * of_shift
+            variances[j] += row[j] * row[j]
     for i in range(n):
-        for s in range(width):
-            trace[s] -= precisions[i, s] * variances[i, s]
-    for s in range(width):
-        trace[s] /= first[s]
+        trace -= precisions[i] * variances[i]
+    return trace
 
 
 @njit_part
 def _match_moments(alpha, tables, variances, means, precisions, shifts):
-    """Damped moment matching of the normal factors of one document; returns the largest change of a mean."""
+    """Damped moment matching of the normal factors of the topics; returns the largest change of a mean."""
     change = 0.0
     for i in range(len(alpha)):
         variance = variances[i]
@@ -437,116 +357,90 @@ def _match_moments(alpha, tables, variances, means, precisions, shifts):
 
 
 @njit_part
-def fit_proposals(alpha, B, tables, most, k_fitted, fitted, factors, scratch):
-    """Fit the normal factors of the topics for documents with the products and concentrations in scratch memory.
-
-    The fits that succeed are stored in `k_fitted`, `fitted` and `factors`, the arrays of a `Fit`; it starts at `fitted`.
-    """
-    kappa, sites, rows = scratch.kappa, scratch.sites, scratch.rows
+def _fit_from(alpha, kappa, b, B, tables, max_iter, sites, upper, vectors, inverse):
+    """Fit the normal factors of the topics, starting at those in `sites`; returns k, or 0 if the fit fails."""
+    n = len(alpha)
     means, precisions, shifts = sites[0], sites[1], sites[2]
-    vectors, matrices = scratch.vectors, scratch.matrices
-    b, spread, shift, variances = vectors[0], vectors[1], vectors[2], vectors[3]
-    lower, precision, inverse = matrices[0], matrices[1], matrices[2]
-    cosine, along, at_means, total, squared = rows[0], rows[1], rows[2], rows[3], rows[4]
-    state, k, trace, is_bad = rows[8], rows[9], rows[10], rows[11]
-    n, width, mass = len(alpha), len(k), sum_of(alpha)
-    for i in range(3):
-        for j in range(n):
-            for s in range(width):
-                sites[i, j, s] = fitted[i, j, s]
-    _combine(means, b, B, spread, along, at_means, total)
-    for s in range(width):
-        squared[s] = at_means[s]
-        cosine[s] = max(along[s] / math.sqrt(squared[s]), 0.0)
-    state[:] = _ACTIVE
-    for iteration in range(most):
-        for s in range(width):
-            k[s] = max((kappa[s] * cosine[s] + mass) / 9.0, _LEAST_K)  # as precise as the normal factor is along w
-        _fill_likelihood(mass, kappa, k, b, B, spread, rows, precision, shift)
-        # If the precision is not positive definite, its diagonal is raised; shifts keep the means where they are.
-        for ridges in range(_MAX_RIDGES + 1):
-            _factor(precision, precisions, lower, is_bad)
-            n_bad = 0
-            for s in range(width):
-                if is_bad[s] == 0.0 or state[s] == _DONE:
-                    continue
-                n_bad += 1
-                for i in range(n):
-                    extra = 0.2 * abs(precision[i, i, s] + precisions[i, s])
-                    precisions[i, s] += extra
-                    shifts[i, s] += extra * means[i, s]
-                if ridges == _MAX_RIDGES:
-                    state[s] = _DONE
-            if n_bad == 0:
+    spread, shift, variances, diagonal = vectors[0], vectors[1], vectors[2], vectors[3]
+    mass = sum_of(alpha)
+    along, at_means, total = _combine(means, b, B, spread)
+    squared = at_means
+    settled = False
+    for iteration in range(max_iter):
+        cosine = max(along / math.sqrt(squared), 0.0)
+        k = max((kappa * cosine + mass) / 9.0, _LEAST_K)  # as precise as the normal factor is along w
+        # The normal factor of the likelihood, and of all factors that are not of a single topic, about the means.
+        # kappa cos = kappa b'w / s becomes kappa b'w - kappa cosine s, accurate for s near 1 or cos near `cosine`. The
+        # log density depends on w through a linear term, q = s^2 and sum(w), and is expanded to second order.
+        root, pull = math.sqrt(squared), kappa * cosine
+        first = pull / root - 3.0 * k * (1.0 / squared - root)
+        second = (pull / squared - 3.0 * k) / root - 6.0 * k / (squared * squared)
+        last = mass / (total * total)
+        for i in range(n):
+            shift[i] = kappa * b[i] - second * at_means * spread[i] - 2.0 * last * total
+        for _ in range(_MAX_RIDGES + 1):
+            for i in range(n):
+                for j in range(i, n):
+                    upper[i, j] = first * B[i, j] - second * spread[i] * spread[j] - last
+                upper[i, i] += precisions[i]
+            is_positive = _factor(upper, diagonal)
+            if is_positive:
                 break
-        _invert(lower, inverse)
-        _fill_moments(inverse, precisions, shifts, shift, spread, rows, means, variances)
-        n_left = 0
-        for s in range(width):
-            # One last update of the means after convergence, so that means and factors belong together.
-            if state[s] == _SETTLED or (state[s] == _ACTIVE and iteration + 1 == most):
-                state[s], k_fitted[s] = _DONE, k[s]
-                for i in range(n):
-                    for j in range(3):
-                        fitted[j, i, s] = sites[j, i, s]
-                    for j in range(i + 1):
-                        factors[i, j, s] = lower[i, j, s]
-            elif state[s] == _ACTIVE:
-                n_left += 1
-                of_document = variances[:, s], means[:, s], precisions[:, s], shifts[:, s]
-                if _match_moments(alpha, tables, *of_document) < _TOL:
-                    state[s] = _SETTLED
-        if n_left == 0:
-            break
-        # The expected squared length of the mixture includes the variances of the weights.
-        _combine(means, b, B, spread, along, at_means, total)
-        for s in range(width):
-            squared[s] = at_means[s] + trace[s]
-            if not 1.0 / _MOST_OFF < squared[s] < _MOST_OFF and state[s] != _DONE:
-                state[s] = _DONE
-            cosine[s] = max(along[s] / math.sqrt(squared[s]), 0.0)
+            # If the precision is not positive definite, its diagonal is raised; shifts keep the means where they are.
+            for i in range(n):
+                extra = 0.2 * abs(diagonal[i])
+                precisions[i] += extra
+                shifts[i] += extra * means[i]
+        if not is_positive:
+            return 0.0
+        trace = _fill_moments(upper, inverse, precisions, shifts, shift, spread, second, last, means, variances)
+        # One last update of the means after convergence, so that means and factors belong together.
+        if settled or iteration + 1 == max_iter:
+            return k
+        settled = _match_moments(alpha, tables, variances, means, precisions, shifts) < _TOL
+        along, at_means, total = _combine(means, b, B, spread)
+        squared = at_means + trace / max(first, 1e-300)  # expected, with the variances of the weights
+        if not 1.0 / _MOST_OFF < squared < _MOST_OFF:
+            return 0.0
+    return 0.0
 
 
 @njit_part
-def fit_at_concentrations(alpha, density, B, tables, most, k, fitted, factors, scratch):
-    """`fit_proposals` at the concentrations of documents at the means of a first fit; with one, a single fit."""
-    kappa, reference = scratch.kappa, density.reference
-    kappa[:] = reference
+def fit_proposal(alpha, density, b, B, tables, previous, sites, upper, vectors, inverse):
+    """Fit the normal factors of the topics; returns k, or 0 if the fit fails.
+
+    Fills `sites`, (3, K), with means, precisions and shifts of the factors, starting at `previous` if k is positive
+    there, and the upper triangle `upper` with the Cholesky factor of the precision; `vectors`, (4, K), and `inverse`,
+    (K, K), are scratch. The concentration is that of the document at the means of a first fit.
+    """
+    max_iter, kappa = _MAX_WARM_ITER, density.reference
+    if len(previous) == 0:
+        max_iter = _MAX_ITER
+        _fill_start(alpha, kappa, b, B, sites, vectors[0], vectors[1])
+    else:
+        for i in range(3):
+            for j in range(len(alpha)):
+                sites[i, j] = previous[i, j]
+    k = 0.0
     for _ in range(2):
-        fit_proposals(alpha, B, tables, most, k, fitted, factors, scratch)
-        n_others = 0
-        for s in range(len(kappa)):
-            if k[s] > 0.0:
-                kappa[s] = max(concentration_at(density, fitted[0, :, s]), 1e-3 * reference)
-                n_others += kappa[s] != reference
-        if n_others == 0:
+        k = _fit_from(alpha, kappa, b, B, tables, max_iter, sites, upper, vectors, inverse)
+        concentration = concentration_at(density, sites[0])
+        if k == 0.0 or concentration == density.reference:
             break
+        kappa, max_iter = max(concentration, 1e-3 * density.reference), _MAX_ITER
+    return k
 
 
 @njit_part
-def copy_fits(fits, source, target):
-    """Copy the fits to one draw of the topics to another."""
-    n, width = fits.lower.shape[1], fits.lower.shape[3]
-    for s in range(width):
-        fits.k[target, s] = fits.k[source, s]
-    for i in range(n):
-        for j in range(3):
-            for s in range(width):
-                fits.sites[target, j, i, s] = fits.sites[source, j, i, s]
-        for j in range(i + 1):
-            for s in range(width):
-                fits.lower[target, i, j, s] = fits.lower[source, i, j, s]
+def draw_from_proposal(alpha, density, k, b, B, tables, sites, upper, key, n_draws, spread, tally, columns):
+    """Add draws of the proposal to the tally, with weights divided by their number.
 
-
-@njit_part
-def draw_from_proposal(alpha, density, k, b, B, tables, fitted, lower, key, n_draws, spread, tally, columns):
-    """Add draws of a document's proposal to the tally, with weights divided by their number.
-
-    `fitted`, (3, K), and `lower` are those of `Fit`, `columns` has the shape `scratch_shape`. Normal variates are
-    multiplied by `spread`: with 0 a draw is at the centre, with no random error, and not a draw of the proposal.
+    `sites` and `upper` are those that `fit_proposal` fills, perhaps for other topics; `columns`, of the shape
+    `scratch_shape`, are scratch. Normal variates are multiplied by `spread`: with 0 a draw is at the centre, without a
+    random error, and not a draw of the proposal.
     """
     n = len(alpha)
-    means, precisions, shifts = fitted[0], fitted[1], fitted[2]
+    means, precisions, shifts = sites[0], sites[1], sites[2]
     cosines, squared, row, theta, log_weights = columns[n], columns[n + 1], columns[n + 2], columns[n + 3], columns[n + 4]
     mass = sum_of(alpha)
     constant = math.log(3.0) + k * math.log(k) - math.lgamma(k) + n * _HALF_LOG_2_PI - math.log(n_draws)
@@ -557,12 +451,12 @@ def draw_from_proposal(alpha, density, k, b, B, tables, fitted, lower, key, n_dr
         width = min(BATCH, n_draws - first)
         log_weights[:width] = constant
         for i in range(n - 1, -1, -1):
-            whole = lower[i, i] * lower[i, i]
+            whole = upper[i, i] * upper[i, i]
             scale = math.sqrt(max(whole - precisions[i], _LEAST_SHARE * whole))
             log_scale = math.log(scale)
             row[:width] = means[i]
             for j in range(i + 1, n):
-                weight, mean = lower[j, i] / lower[i, i], means[j]
+                weight, mean = upper[i, j] / upper[i, i], means[j]
                 for s in range(width):
                     row[s] += weight * (mean - columns[j, s])
             table = tables.quantiles[tables.which[i]]
