@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import gammaln, log_ndtr, pbdv
 
 from ..random._keys import fold_in
 from ..random._variates import normal
@@ -36,10 +36,7 @@ from ._spherical_importance import BATCH, LEAST_SQUARE, add_draw, fill_cosines, 
 
 _REACH = 12.0  # the grid of mu is [-12, 12]
 _STEP = 1.0 / 16.0
-_PARTS = 4  # integration steps per step of the grid
-_LEAD = 96  # additional steps before the grid, in which the error of the approximate initial value decays
-_ORIGIN = int(_REACH / _STEP)
-N_NODES = 2 * _ORIGIN + 1
+N_NODES = 2 * int(_REACH / _STEP) + 1
 _LARGE = 20.0  # shapes above it need no table: a distribution with the same mode and curvature is accurate
 _SKIPPED = 2  # quantiles are tabulated at every second node of mu
 _Z_REACH, _Z_STEP = 4.0, 0.5  # their normal variates z
@@ -66,62 +63,33 @@ def _find_mode(a, mu):
     return 0.5 * (mu + root) if mu >= 0.0 else 2.0 * (a - 1.0) / (root - mu)
 
 
-@njit_part
-def _tabulate(a, table):
-    """Fill rows (log normaliser, mean) of the grid: the mean R solves R' = a + mu R - R^2, and log Z has the slope R.
-
-    The equation is integrated by classical Runge-Kutta steps; errors of the initial value decay as mu increases.
-    """
-    h = _STEP / _PARTS
-    mu = -_REACH - _LEAD * _STEP
-    mean, _ = _approximate_moments(a, mu)
-    log_z = 0.0
-    for step in range((N_NODES - 1 + _LEAD) * _PARTS + 1):
-        node = step // _PARTS - _LEAD
-        if node >= 0 and step % _PARTS == 0:
-            table[node, 0] = log_z
-            table[node, 1] = mean
-        slope_1 = a + (mu - mean) * mean
-        middle = mu + 0.5 * h
-        mean_2 = mean + 0.5 * h * slope_1
-        slope_2 = a + (middle - mean_2) * mean_2
-        mean_3 = mean + 0.5 * h * slope_2
-        slope_3 = a + (middle - mean_3) * mean_3
-        mu = -_REACH - _LEAD * _STEP + (step + 1) * h
-        mean_4 = mean + h * slope_3
-        slope_4 = a + (mu - mean_4) * mean_4
-        log_z += h / 6.0 * (mean + 2.0 * (mean_2 + mean_3) + mean_4)
-        mean += h / 6.0 * (slope_1 + 2.0 * (slope_2 + slope_3) + slope_4)
-    shift = (0.5 * a - 1.0) * math.log(2.0) + math.lgamma(0.5 * a) - table[_ORIGIN, 0]
-    for node in range(N_NODES):
-        table[node, 0] += shift
-
-
 class Tables(NamedTuple):
     """Tables of the distribution for each shape that occurs, and the table of each topic."""
 
     which: np.ndarray  # (K,)
-    moments: np.ndarray  # (n, N_NODES, 2)
-    quantiles: np.ndarray  # (n, nodes of mu, nodes of z, 2)
+    means: np.ndarray  # (n, N_NODES)
+    quantiles: np.ndarray  # (n, nodes of mu, nodes of z and one more, 2)
 
 
 def tabulate(shapes: np.ndarray) -> Tables:
     """Tables for each shape; equal shapes share one."""
     different, which = np.unique(shapes, return_inverse=True)
-    moments, quantiles = zip(*map(_tables_of, different.tolist()), strict=True)
-    return Tables(which, np.array(moments), np.array(quantiles))
+    means, quantiles = zip(*map(_tables_of, different.tolist()), strict=True)
+    return Tables(which, np.array(means), np.array(quantiles))
 
 
 @lru_cache(256)
 def _tables_of(shape: float) -> tuple[np.ndarray, np.ndarray]:
-    """(log normaliser, mean) at the nodes of mu; log quantiles y and their slopes in z, at every second, and dy/dmu."""
-    table, nodes = np.zeros((N_NODES, 2)), np.arange(0, N_NODES, _SKIPPED)
-    with_slopes = np.empty((len(nodes), len(_Z_NODES) + 1, 2))
+    """Means at the nodes of mu; log quantiles y and their slopes in z, at every second node, and last dy/dmu twice."""
+    mu = np.arange(N_NODES) * _STEP - _REACH
+    skipped, with_slopes = slice(None, None, _SKIPPED), np.empty((N_NODES // _SKIPPED + 1, len(_Z_NODES) + 1, 2))
     if shape >= _LARGE:
-        return table, with_slopes
-    _tabulate(shape, table)
-    mu, out = (nodes * _STEP - _REACH)[:, None], with_slopes[:, :-1]
-    log_z, mean = table[nodes].T[..., None]
+        return mu, with_slopes
+    # The normaliser is a parabolic cylinder function, and so is that for the next shape, the integral of x.
+    of_shape, of_next = pbdv(-shape, -mu)[0], pbdv(-shape - 1.0, -mu)[0]
+    means = shape * of_next / of_shape
+    log_z = (gammaln(shape) + 0.25 * mu * mu + np.log(of_shape))[skipped, None]
+    mu, mean, out = mu[skipped, None], means[skipped, None], with_slopes[:, :-1]
     with_slopes[:, -1] = shape / mean + mu - mean
     # Below the first place the density is x^(a - 1) / Z; few are above the last, also of gamma and normal distributions.
     most = mean + 4.0 * np.sqrt(shape + (mu - mean) * mean) + np.sqrt(np.minimum(mu, 0.0) ** 2 + 36.0)
@@ -146,7 +114,7 @@ def _tables_of(shape: float) -> tuple[np.ndarray, np.ndarray]:
     most = 3.0 / _Z_STEP * np.diff(out[..., 0], axis=1)
     out[:, 1:, 1] = np.minimum(out[:, 1:, 1], most)
     out[:, :-1, 1] = np.minimum(out[:, :-1, 1], most)
-    return table, with_slopes
+    return means, with_slopes
 
 
 @njit_part
@@ -158,7 +126,7 @@ def moments(a, mu, table):
     node = min(int(place), N_NODES - 2)
     t = place - node
     low = -_REACH + node * _STEP
-    mean_0, mean_1 = table[node, 1], table[node + 1, 1]
+    mean_0, mean_1 = table[node], table[node + 1]
     slope_0 = _STEP * (a + (low - mean_0) * mean_0)
     slope_1 = _STEP * (a + (low + _STEP - mean_1) * mean_1)
     mean = _interpolate(t, mean_0, mean_1, slope_0, slope_1)
@@ -346,7 +314,7 @@ def _match_moments(alpha, tables, variances, means, precisions, shifts):
         precision = max(1.0 / variance - precisions[i], _LEAST_SHARE / variance)
         shift = means[i] / variance - shifts[i]
         scale = math.sqrt(precision)
-        mean, spread = moments(alpha[i], shift / scale, tables.moments[tables.which[i]])
+        mean, spread = moments(alpha[i], shift / scale, tables.means[tables.which[i]])
         mean /= scale
         spread /= precision
         change = max(change, abs(mean - means[i]) / math.sqrt(variance))
