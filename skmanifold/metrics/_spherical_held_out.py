@@ -36,7 +36,7 @@ from ._spherical_importance import (
     reset,
     scratch_shape,
 )
-from ._spherical_proposal import draw_from_proposal, fit_proposal, tabulate
+from ._spherical_proposal import draw_from_proposal, fit_proposal, starts_of, tabulate
 
 _SPHERICAL = 3  # folded after Purpose.INFERENCE
 _BLOCK_ROWS = 16
@@ -204,12 +204,12 @@ def integrate_documents(
     annealed = np.zeros(directions.n_rows, np.bool_)
     grams = np.empty((T, K, K))
 
-    def rows_left(kernel: Any, at: np.ndarray, given: tuple, *memory: tuple[int, ...]) -> np.ndarray:
+    def rows_left(kernel: Any, at: np.ndarray, of_rows: tuple, given: tuple, *memory: tuple[int, ...]) -> np.ndarray:
         """Those of these places in `rows` that the kernel refuses, after results of the others are stored."""
 
         def run_block(start: int, stop: int) -> np.ndarray:
             block, out = at[start:stop], np.empty((stop - start, 3 + K))
-            of_block = products.take(block, axis=1), keys[block]
+            of_block = products.take(block, axis=1), *(each[block] for each in of_rows)
             kernel(*of_block, grams, alpha, density, *given, *map(np.zeros, memory), out)
             is_good = ~np.isnan(out[:, 1])
             found[rows[block[is_good]]] = out[is_good]
@@ -234,10 +234,11 @@ def integrate_documents(
         columns = scratch_shape(K)
         if is_fitted:
             of_fits = (3, T), (T, 3, K), (T, K, K), (4, K), (K, K)
-            at = rows_left(average_over_proposal, at, of_proposal, *of_fits, columns)
-        at = rows_left(average_over_prior, at, of_prior, columns)
+            starts = starts_of(alpha, density.reference, products[0], grams[0])
+            at = rows_left(average_over_proposal, at, (keys, starts), of_proposal, *of_fits, columns)
+        at = rows_left(average_over_prior, at, (keys,), of_prior, columns)
         annealed[rows[at]] = True
-        rows_left(average_over_particles, at, (n_particles,), (N_RUNGS,), (8, K), (3 + K,))
+        rows_left(average_over_particles, at, (keys,), (n_particles,), (N_RUNGS,), (8, K), (3 + K,))
     # The kernels omit the factor c_V(kappa) exp(kappa), or with a concentration for each topic c_V(0).
     log_density, ess, n_used = found[:, :3].T
     log_density = log_density + log_density_at_mode(directions.n_features, kappa if np.ndim(kappa) == 0 else 0.0)
@@ -257,9 +258,9 @@ def _finish(tally, n_draws, divisor):
         tally[k] /= total
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@njit(cache=True, nogil=True, _nrt=False, error_model="numpy")
 def average_over_proposal(
-    products, keys, grams, alpha, density, n_draws, least_ess, tables, fits, sites, uppers, vectors, inverse, columns, out
+    products, keys, starts, grams, alpha, density, n_draws, least_ess, tables, fits, sites, uppers, vectors, inverse, columns, out
 ):
     """Integrate documents with draws of the proposals that are fitted to each, for each draw of the topics.
 
@@ -275,7 +276,7 @@ def average_over_proposal(
         best, used = 0, 0
         for t in range(n_topics):
             # The fit to the previous topics is where this one starts, and the proposal if it fails.
-            given = alpha, density, products[t, i], grams[t], tables, sites[used, : 3 if t > 0 else 0]
+            given = alpha, density, products[t, i], grams[t], tables, sites[used] if t > 0 else starts[i], t > 0
             k[t] = fit_proposal(*given, sites[t], uppers[t], vectors, inverse)
             used = t if k[t] > 0.0 else used
             which[t] = used
@@ -289,7 +290,7 @@ def average_over_proposal(
             best = t if logs[t] > logs[best] else best
         reset(tally)
         if k[0] > 0.0:
-            at = int(which[best])
+            at = np.int64(which[best])
             given = alpha, density, k[at], products[best, i], grams[best], tables, sites[at], uppers[at]
             draw_from_proposal(*given, fold_in(fold_in(keys[i], _PILOT), 0), _N_PILOT, 1.0, tally, columns)
         if not (tally[2] > 0.0 and effective_fraction(tally, _N_PILOT) >= least_ess):
@@ -302,15 +303,15 @@ def average_over_proposal(
             squares += share * share
         reset(tally)
         for t in range(n_topics):
-            at = int(which[t])
-            n = max(_LEAST_DRAWS, int(math.ceil(n_draws * (math.exp(logs[t] - logs[best]) * total / squares))))
+            at = np.int64(which[t])
+            n = max(_LEAST_DRAWS, np.int64(math.ceil(n_draws * (math.exp(logs[t] - logs[best]) * total / squares))))
             given = alpha, density, k[at], products[t, i], grams[t], tables, sites[at], uppers[at]
             draw_from_proposal(*given, fold_in(fold_in(keys[i], _DRAW), t), n, 1.0, tally, columns)
             n_used += n
         _finish(tally, n_used, n_topics)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@njit(cache=True, nogil=True, _nrt=False, error_model="numpy")
 def average_over_prior(products, keys, grams, alpha, density, n_draws, least_ess, scratch, out):
     """Integrate documents with draws of the prior; as `average_over_proposal`, without a pilot if `least_ess` is 0.
 
@@ -333,7 +334,7 @@ def average_over_prior(products, keys, grams, alpha, density, n_draws, least_ess
                 _finish(tally, n_topics * n, n_topics * n)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@njit(cache=True, nogil=True, _nrt=False, error_model="numpy")
 def average_over_particles(
     products, keys, grams, alpha, density, n_particles, log_steps, work, adaptation, out
 ):

@@ -27,7 +27,7 @@ from scipy.special import gammaln, log_ndtr, pbdv
 from ..random._keys import fold_in
 from ..random._variates import normal
 from ..topics.document_densities import concentration_at, log_document
-from ..utils._njit import njit_part
+from ..utils._njit import njit
 from ._spherical_importance import BATCH, LEAST_SQUARE, add_draw, fill_cosines, sum_of
 
 # It is the posterior of one variable with a gamma prior and a normal likelihood. As mu decreases it approaches a gamma
@@ -39,13 +39,14 @@ _STEP = 1.0 / 16.0
 N_NODES = 2 * int(_REACH / _STEP) + 1
 _LARGE = 20.0  # shapes above it need no table: a distribution with the same mode and curvature is accurate
 _SKIPPED = 2  # quantiles are tabulated at every second node of mu
-_Z_REACH, _Z_STEP = 4.0, 0.5  # their normal variates z
+_Z_REACH, _Z_STEP = 14.0, 0.5  # their normal variates z; no variate is larger
 _Z_NODES = np.arange(-_Z_REACH, _Z_REACH + _Z_STEP, _Z_STEP)
 _N_PLACES = 800  # of the integration
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
+_part = njit(cache=True, _nrt=False, error_model="numpy")
 
 
-@njit_part
+@_part
 def _approximate_moments(a, mu):
     """Mean and variance outside of the grid: of the limiting gamma distribution, or from the curvature at the mode."""
     if mu < 0.0 and a < _LARGE:
@@ -56,7 +57,7 @@ def _approximate_moments(a, mu):
     return 0.5 * (mu + math.sqrt(mu * mu + 4.0 * (a - variance))), variance
 
 
-@njit_part
+@_part
 def _find_mode(a, mu):
     """The mode, which exists for a >= 1 or mu^2 > 4 (1 - a)."""
     root = math.sqrt(mu * mu + 4.0 * (a - 1.0))
@@ -92,7 +93,7 @@ def _tables_of(shape: float) -> tuple[np.ndarray, np.ndarray]:
     mu, mean, out = mu[skipped, None], means[skipped, None], with_slopes[:, :-1]
     with_slopes[:, -1] = shape / mean + mu - mean
     # Below the first place the density is x^(a - 1) / Z; few are above the last, also of gamma and normal distributions.
-    most = mean + 4.0 * np.sqrt(shape + (mu - mean) * mean) + np.sqrt(np.minimum(mu, 0.0) ** 2 + 36.0)
+    most = mean + 4.0 * np.sqrt(shape + (mu - mean) * mean) + np.sqrt(np.minimum(mu, 0.0) ** 2 + 90.0)
     low, high = np.log(1e-3 / (1.0 + abs(mu))), np.log(most + np.minimum(mu, 0.0))
     y = low + (high - low) * np.linspace(0.0, 1.0, _N_PLACES)
 
@@ -117,13 +118,13 @@ def _tables_of(shape: float) -> tuple[np.ndarray, np.ndarray]:
     return means, with_slopes
 
 
-@njit_part
+@_part
 def moments(a, mu, table):
     """Mean and variance, approximate off the grid."""
     if abs(mu) >= _REACH or a >= _LARGE:
         return _approximate_moments(a, mu)
     place = (mu + _REACH) / _STEP
-    node = min(int(place), N_NODES - 2)
+    node = min(np.int64(place), N_NODES - 2)
     t = place - node
     low = -_REACH + node * _STEP
     mean_0, mean_1 = table[node], table[node + 1]
@@ -133,7 +134,7 @@ def moments(a, mu, table):
     return mean, max(a + (mu - mean) * mean, 1e-6 * mean * mean)
 
 
-@njit_part
+@_part
 def _interpolate(t, value_0, value_1, slope_0, slope_1):
     """Cubic Hermite interpolation at t from 0 to 1."""
     rest = 1.0 - t
@@ -141,7 +142,7 @@ def _interpolate(t, value_0, value_1, slope_0, slope_1):
     return of_0 * value_0 + of_1 * value_1 + t * rest * (rest * slope_0 - t * slope_1)
 
 
-@njit_part
+@_part
 def quantile(a, mu, z, table):
     """The logarithm y of a draw x from a normal variate z, and dy/dz, positive: they define the proposal.
 
@@ -159,17 +160,11 @@ def quantile(a, mu, z, table):
         row = table[0]
         shift = math.log((math.sqrt(_REACH * _REACH + 4.0 * a) + _REACH) / (math.sqrt(mu * mu + 4.0 * a) - mu))
     else:
-        node = int((mu + _REACH) / (_SKIPPED * _STEP) + 0.5)
+        node = np.int64((mu + _REACH) / (_SKIPPED * _STEP) + 0.5)
         row = table[node]
         shift = (mu + _REACH - node * (_SKIPPED * _STEP)) * row[len(row) - 1, 0]
-    last = len(row) - 2
     t = (z + _Z_REACH) / _Z_STEP
-    if t < 0.0:  # the tail of a power of x
-        t *= _Z_STEP
-        return row[0, 0] + shift + (row[0, 1] - 0.5 * t / a) * t, row[0, 1] - t / a
-    if t >= last:
-        return row[last, 0] + shift + row[last, 1] * (z - _Z_REACH), row[last, 1]
-    node = int(t)
+    node = np.int64(t)
     t -= node
     y_0, y_1, slope_0, slope_1 = row[node, 0], row[node + 1, 0], row[node, 1], row[node + 1, 1]
     y = _interpolate(t, y_0, y_1, _Z_STEP * slope_0, _Z_STEP * slope_1)
@@ -178,7 +173,7 @@ def quantile(a, mu, z, table):
     return y + shift, max(middle + rest * (1.0 - 3.0 * t) * slope_0 + t * (3.0 * t - 2.0) * slope_1, 1e-300)
 
 
-_MAX_SWEEPS = 40
+_N_SWEEPS = 12
 _MAX_ITER, _MAX_WARM_ITER = 24, 3  # the latter if the fit starts at one to similar topics
 _MAX_RIDGES = 20
 _DAMPING = 0.7
@@ -189,25 +184,38 @@ _MOST_OFF = 4.0  # largest factor between the mean of s^2 and 1; beyond it the f
 _LEAST_SHARE = 1e-4  # minimum precision left after a factor is removed, as a fraction of the total precision
 
 
-@njit_part
-def _fill_cone_point(b, B, out):
-    """Non-negative least squares of the document on the topics, by cyclic coordinate descent."""
-    n = len(b)
-    out[:] = 0.0
-    for _ in range(_MAX_SWEEPS):
-        change = 0.0
-        for i in range(n):
-            total = b[i]
-            for j in range(n):
-                total -= B[i, j] * out[j]
-            new = max(0.0, out[i] + total / B[i, i])
-            change = max(change, abs(new - out[i]))
-            out[i] = new
-        if change < 1e-4:
-            break
+def starts_of(alpha: np.ndarray, kappa: float, b: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Initial means of documents with products `b`, (n, K), and matching factors: (n, 3, K).
+
+    Means are between those of the prior and the maximum likelihood, non-negative least squares by cyclic coordinate
+    descent. No operation combines documents.
+    """
+
+    def length_of(weights, combined):
+        return np.sqrt(np.maximum((weights * combined).sum(axis=1), LEAST_SQUARE))[:, None]
+
+    best, rest = np.zeros(b.shape), b.copy()
+    for _ in range(_N_SWEEPS):
+        for i, row in enumerate(B):
+            change = np.maximum(rest[:, i] / row[i], -best[:, i])
+            best[:, i] += change
+            rest -= change[:, None] * row
+    length = length_of(best, b - rest)
+    cosines = np.maximum((best * b).sum(axis=1)[:, None] / length, 0.0)
+    mass, combined = alpha.sum(), alpha @ B
+    share = kappa * cosines / (kappa * cosines + mass)
+    best *= share / length
+    weight = (1.0 - share) / np.sqrt(alpha @ combined)
+    means = best + weight * alpha
+    combined = (b - rest) * (share / length) + weight * combined
+    length = length_of(means, combined)
+    # A small w_i has approximately a gamma distribution, whose rate is minus the slope of the other factors.
+    rates = np.maximum(kappa * (cosines * combined / length - b), 0.0) + mass * length / means.sum(axis=1)[:, None]
+    means = np.maximum(np.where(share > 0.5, best, means) / length, alpha / rates)
+    return np.stack((means, alpha / (means * means), 2.0 * alpha / means), axis=1)
 
 
-@njit_part
+@_part
 def _combine(w, b, B, spread):
     """Fill `spread` with B w; return b'w, w'B w and the sum of w."""
     n = len(w)
@@ -226,32 +234,7 @@ def _combine(w, b, B, spread):
     return along, max(squared, LEAST_SQUARE), max(total, _LEAST_SUM)
 
 
-@njit_part
-def _fill_start(alpha, kappa, b, B, sites, spread, best):
-    """Initial means, between those of the prior and the maximum likelihood, and matching factors."""
-    n = len(alpha)
-    means, precisions, shifts = sites[0], sites[1], sites[2]
-    mass = sum_of(alpha)
-    _fill_cone_point(b, B, best)
-    along, squared, _ = _combine(best, b, B, spread)
-    length = math.sqrt(squared)
-    cosine = max(along / length, 0.0)
-    share = kappa * cosine / (kappa * cosine + mass)
-    _, squared, _ = _combine(alpha, b, B, spread)
-    for i in range(n):
-        best[i] *= share / length
-        means[i] = best[i] + (1.0 - share) * alpha[i] / math.sqrt(squared)
-    _, squared, total = _combine(means, b, B, spread)
-    length = math.sqrt(squared)
-    for i in range(n):
-        # A small w_i has approximately a gamma distribution, whose rate is minus the slope of the other factors.
-        rate = max(kappa * (cosine * spread[i] / length - b[i]), 0.0) + mass * length / total
-        means[i] = max((best[i] if share > 0.5 else means[i]) / length, alpha[i] / rate)
-        precisions[i] = alpha[i] / (means[i] * means[i])
-        shifts[i] = 2.0 * alpha[i] / means[i]
-
-
-@njit_part
+@_part
 def _factor(matrix, diagonal):
     """Replace a matrix, given by its upper triangle, by its upper Cholesky factor; False if not positive definite."""
     n = len(matrix)
@@ -270,7 +253,7 @@ def _factor(matrix, diagonal):
     return True
 
 
-@njit_part
+@_part
 def _fill_moments(upper, inverse, precisions, shifts, shift, spread, second, last, means, variances):
     """Means and variances of the normal approximation; returns the trace of its covariance times `first` times B.
 
@@ -305,7 +288,7 @@ def _fill_moments(upper, inverse, precisions, shifts, shift, spread, second, las
     return trace
 
 
-@njit_part
+@_part
 def _match_moments(alpha, tables, variances, means, precisions, shifts):
     """Damped moment matching of the normal factors of the topics; returns the largest change of a mean."""
     change = 0.0
@@ -324,7 +307,7 @@ def _match_moments(alpha, tables, variances, means, precisions, shifts):
     return change
 
 
-@njit_part
+@_part
 def _fit_from(alpha, kappa, b, B, tables, max_iter, sites, upper, vectors, inverse):
     """Fit the normal factors of the topics, starting at those in `sites`; returns k, or 0 if the fit fails."""
     n = len(alpha)
@@ -373,23 +356,19 @@ def _fit_from(alpha, kappa, b, B, tables, max_iter, sites, upper, vectors, inver
     return 0.0
 
 
-@njit_part
-def fit_proposal(alpha, density, b, B, tables, previous, sites, upper, vectors, inverse):
+@_part
+def fit_proposal(alpha, density, b, B, tables, start, is_warm, sites, upper, vectors, inverse):
     """Fit the normal factors of the topics; returns k, or 0 if the fit fails.
 
-    Fills `sites`, (3, K), with means, precisions and shifts of the factors, starting at `previous` if k is positive
-    there, and the upper triangle `upper` with the Cholesky factor of the precision; `vectors`, (4, K), and `inverse`,
-    (K, K), are scratch. The concentration is that of the document at the means of a first fit.
+    Fills `sites`, (3, K), with means, precisions and shifts of the factors, starting at `start`, and the upper triangle
+    `upper` with the Cholesky factor of the precision; `vectors`, (4, K), and `inverse`, (K, K), are scratch. If
+    `is_warm` the start is a fit to similar topics, and few iterations suffice. The concentration is that of the
+    document at the means of a first fit.
     """
-    max_iter, kappa = _MAX_WARM_ITER, density.reference
-    if len(previous) == 0:
-        max_iter = _MAX_ITER
-        _fill_start(alpha, kappa, b, B, sites, vectors[0], vectors[1])
-    else:
-        for i in range(3):
-            for j in range(len(alpha)):
-                sites[i, j] = previous[i, j]
-    k = 0.0
+    for i in range(3):
+        for j in range(len(alpha)):
+            sites[i, j] = start[i, j]
+    max_iter, kappa, k = _MAX_WARM_ITER if is_warm else _MAX_ITER, density.reference, 0.0
     for _ in range(2):
         k = _fit_from(alpha, kappa, b, B, tables, max_iter, sites, upper, vectors, inverse)
         concentration = concentration_at(density, sites[0])
@@ -399,7 +378,7 @@ def fit_proposal(alpha, density, b, B, tables, previous, sites, upper, vectors, 
     return k
 
 
-@njit_part
+@_part
 def draw_from_proposal(alpha, density, k, b, B, tables, sites, upper, key, n_draws, spread, tally, columns):
     """Add draws of the proposal to the tally, with weights divided by their number.
 
