@@ -10,7 +10,7 @@ compile.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -260,7 +260,22 @@ def _finish(tally, n_draws, divisor):
 
 @njit(cache=True, nogil=True, _nrt=False, error_model="numpy")
 def average_over_proposal(
-    products, keys, starts, grams, alpha, density, n_draws, least_ess, tables, fits, sites, uppers, vectors, inverse, columns, out
+    products,
+    keys,
+    starts,
+    grams,
+    alpha,
+    density,
+    n_draws,
+    least_ess,
+    tables,
+    fits,
+    sites,
+    uppers,
+    vectors,
+    inverse,
+    columns,
+    out,
 ):
     """Integrate documents with draws of the proposals that are fitted to each, for each draw of the topics.
 
@@ -276,8 +291,8 @@ def average_over_proposal(
         best, used = 0, 0
         for t in range(n_topics):
             # The fit to the previous topics is where this one starts, and the proposal if it fails.
-            given = alpha, density, products[t, i], grams[t], tables, sites[used] if t > 0 else starts[i], t > 0
-            k[t] = fit_proposal(*given, sites[t], uppers[t], vectors, inverse)
+            start, memory = sites[used] if t > 0 else starts[i], (sites[t], uppers[t], vectors, inverse)
+            k[t] = fit_proposal(alpha, density, products[t, i], grams[t], tables, start, *memory)
             used = t if k[t] > 0.0 else used
             which[t] = used
             if k[0] == 0.0:
@@ -290,7 +305,7 @@ def average_over_proposal(
             best = t if logs[t] > logs[best] else best
         reset(tally)
         if k[0] > 0.0:
-            at = np.int64(which[best])
+            at = int(which[best])
             given = alpha, density, k[at], products[best, i], grams[best], tables, sites[at], uppers[at]
             draw_from_proposal(*given, fold_in(fold_in(keys[i], _PILOT), 0), _N_PILOT, 1.0, tally, columns)
         if not (tally[2] > 0.0 and effective_fraction(tally, _N_PILOT) >= least_ess):
@@ -303,8 +318,8 @@ def average_over_proposal(
             squares += share * share
         reset(tally)
         for t in range(n_topics):
-            at = np.int64(which[t])
-            n = max(_LEAST_DRAWS, np.int64(math.ceil(n_draws * (math.exp(logs[t] - logs[best]) * total / squares))))
+            at = int(which[t])
+            n = max(_LEAST_DRAWS, math.ceil(n_draws * (math.exp(logs[t] - logs[best]) * total / squares)))
             given = alpha, density, k[at], products[t, i], grams[t], tables, sites[at], uppers[at]
             draw_from_proposal(*given, fold_in(fold_in(keys[i], _DRAW), t), n, 1.0, tally, columns)
             n_used += n
@@ -335,9 +350,7 @@ def average_over_prior(products, keys, grams, alpha, density, n_draws, least_ess
 
 
 @njit(cache=True, nogil=True, _nrt=False, error_model="numpy")
-def average_over_particles(
-    products, keys, grams, alpha, density, n_particles, log_steps, work, adaptation, out
-):
+def average_over_particles(products, keys, grams, alpha, density, n_particles, log_steps, work, adaptation, out):
     """Integrate all documents by annealing, with step sizes adapted by separate particles.
 
     `log_steps` (one for each temperature), `work`, of shape (8, K), and `adaptation`, a tally, are scratch memory.

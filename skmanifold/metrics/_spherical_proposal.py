@@ -92,7 +92,7 @@ def _tables_of(shape: float) -> tuple[np.ndarray, np.ndarray]:
     log_z = (gammaln(shape) + 0.25 * mu * mu + np.log(of_shape))[skipped, None]
     mu, mean, out = mu[skipped, None], means[skipped, None], with_slopes[:, :-1]
     with_slopes[:, -1] = shape / mean + mu - mean
-    # Below the first place the density is x^(a - 1) / Z; few are above the last, also of gamma and normal distributions.
+    # Below the first place the density is x^(a - 1) / Z; there are no draws above the last.
     most = mean + 4.0 * np.sqrt(shape + (mu - mean) * mean) + np.sqrt(np.minimum(mu, 0.0) ** 2 + 90.0)
     low, high = np.log(1e-3 / (1.0 + abs(mu))), np.log(most + np.minimum(mu, 0.0))
     y = low + (high - low) * np.linspace(0.0, 1.0, _N_PLACES)
@@ -124,7 +124,7 @@ def moments(a, mu, table):
     if abs(mu) >= _REACH or a >= _LARGE:
         return _approximate_moments(a, mu)
     place = (mu + _REACH) / _STEP
-    node = min(np.int64(place), N_NODES - 2)
+    node = min(int(place), N_NODES - 2)
     t = place - node
     low = -_REACH + node * _STEP
     mean_0, mean_1 = table[node], table[node + 1]
@@ -155,16 +155,18 @@ def quantile(a, mu, z, table):
         square = mode * mode
         scale = 1.0 / math.sqrt(square + a)
         skewness = -(3.0 * square + a) * scale * scale * scale
-        return math.log(mode) + scale * (z + skewness / 6.0 * (z * z + 2.0)), scale * max(1.0 + skewness / 3.0 * z, 1e-300)
+        return math.log(mode) + scale * (z + skewness / 6.0 * (z * z + 2.0)), scale * max(
+            1.0 + skewness / 3.0 * z, 1e-300
+        )
     if mu < -_REACH:  # about gamma distributions, of the same shape
         row = table[0]
         shift = math.log((math.sqrt(_REACH * _REACH + 4.0 * a) + _REACH) / (math.sqrt(mu * mu + 4.0 * a) - mu))
     else:
-        node = np.int64((mu + _REACH) / (_SKIPPED * _STEP) + 0.5)
+        node = int((mu + _REACH) / (_SKIPPED * _STEP) + 0.5)
         row = table[node]
         shift = (mu + _REACH - node * (_SKIPPED * _STEP)) * row[len(row) - 1, 0]
     t = (z + _Z_REACH) / _Z_STEP
-    node = np.int64(t)
+    node = int(t)
     t -= node
     y_0, y_1, slope_0, slope_1 = row[node, 0], row[node + 1, 0], row[node, 1], row[node + 1, 1]
     y = _interpolate(t, y_0, y_1, _Z_STEP * slope_0, _Z_STEP * slope_1)
@@ -174,7 +176,7 @@ def quantile(a, mu, z, table):
 
 
 _N_SWEEPS = 12
-_MAX_ITER, _MAX_WARM_ITER = 24, 3  # the latter if the fit starts at one to similar topics
+_MAX_ITER = 24
 _MAX_RIDGES = 20
 _DAMPING = 0.7
 _TOL = 0.1  # largest change of a mean, in standard deviations
@@ -205,7 +207,7 @@ def starts_of(alpha: np.ndarray, kappa: float, b: np.ndarray, B: np.ndarray) -> 
     mass, combined = alpha.sum(), alpha @ B
     share = kappa * cosines / (kappa * cosines + mass)
     best *= share / length
-    weight = (1.0 - share) / np.sqrt(alpha @ combined)
+    weight = (1.0 - share) / np.sqrt(max(alpha @ combined, LEAST_SQUARE))
     means = best + weight * alpha
     combined = (b - rest) * (share / length) + weight * combined
     length = length_of(means, combined)
@@ -308,7 +310,7 @@ def _match_moments(alpha, tables, variances, means, precisions, shifts):
 
 
 @_part
-def _fit_from(alpha, kappa, b, B, tables, max_iter, sites, upper, vectors, inverse):
+def _fit_from(alpha, kappa, b, B, tables, sites, upper, vectors, inverse):
     """Fit the normal factors of the topics, starting at those in `sites`; returns k, or 0 if the fit fails."""
     n = len(alpha)
     means, precisions, shifts = sites[0], sites[1], sites[2]
@@ -317,7 +319,7 @@ def _fit_from(alpha, kappa, b, B, tables, max_iter, sites, upper, vectors, inver
     along, at_means, total = _combine(means, b, B, spread)
     squared = at_means
     settled = False
-    for iteration in range(max_iter):
+    for iteration in range(_MAX_ITER):
         cosine = max(along / math.sqrt(squared), 0.0)
         k = max((kappa * cosine + mass) / 9.0, _LEAST_K)  # as precise as the normal factor is along w
         # The normal factor of the likelihood, and of all factors that are not of a single topic, about the means.
@@ -346,7 +348,7 @@ def _fit_from(alpha, kappa, b, B, tables, max_iter, sites, upper, vectors, inver
             return 0.0
         trace = _fill_moments(upper, inverse, precisions, shifts, shift, spread, second, last, means, variances)
         # One last update of the means after convergence, so that means and factors belong together.
-        if settled or iteration + 1 == max_iter:
+        if settled or iteration + 1 == _MAX_ITER:
             return k
         settled = _match_moments(alpha, tables, variances, means, precisions, shifts) < _TOL
         along, at_means, total = _combine(means, b, B, spread)
@@ -357,24 +359,23 @@ def _fit_from(alpha, kappa, b, B, tables, max_iter, sites, upper, vectors, inver
 
 
 @_part
-def fit_proposal(alpha, density, b, B, tables, start, is_warm, sites, upper, vectors, inverse):
+def fit_proposal(alpha, density, b, B, tables, start, sites, upper, vectors, inverse):
     """Fit the normal factors of the topics; returns k, or 0 if the fit fails.
 
     Fills `sites`, (3, K), with means, precisions and shifts of the factors, starting at `start`, and the upper triangle
-    `upper` with the Cholesky factor of the precision; `vectors`, (4, K), and `inverse`, (K, K), are scratch. If
-    `is_warm` the start is a fit to similar topics, and few iterations suffice. The concentration is that of the
-    document at the means of a first fit.
+    `upper` with the Cholesky factor of the precision; `vectors`, (4, K), and `inverse`, (K, K), are scratch. The
+    concentration is that of the document at the means of a first fit.
     """
     for i in range(3):
         for j in range(len(alpha)):
             sites[i, j] = start[i, j]
-    max_iter, kappa, k = _MAX_WARM_ITER if is_warm else _MAX_ITER, density.reference, 0.0
+    kappa, k = density.reference, 0.0
     for _ in range(2):
-        k = _fit_from(alpha, kappa, b, B, tables, max_iter, sites, upper, vectors, inverse)
+        k = _fit_from(alpha, kappa, b, B, tables, sites, upper, vectors, inverse)
         concentration = concentration_at(density, sites[0])
         if k == 0.0 or concentration == density.reference:
             break
-        kappa, max_iter = max(concentration, 1e-3 * density.reference), _MAX_ITER
+        kappa = max(concentration, 1e-3 * density.reference)
     return k
 
 
@@ -388,7 +389,13 @@ def draw_from_proposal(alpha, density, k, b, B, tables, sites, upper, key, n_dra
     """
     n = len(alpha)
     means, precisions, shifts = sites[0], sites[1], sites[2]
-    cosines, squared, row, theta, log_weights = columns[n], columns[n + 1], columns[n + 2], columns[n + 3], columns[n + 4]
+    cosines, squared, row, theta, log_weights = (
+        columns[n],
+        columns[n + 1],
+        columns[n + 2],
+        columns[n + 3],
+        columns[n + 4],
+    )
     mass = sum_of(alpha)
     constant = math.log(3.0) + k * math.log(k) - math.lgamma(k) + n * _HALF_LOG_2_PI - math.log(n_draws)
     constant += math.lgamma(mass)
