@@ -233,7 +233,7 @@ def integrate_documents(
             workers.run(fill, [(rows, *part) for part in split_range(len(rows), _PRODUCT_ROWS)])
         columns = scratch_shape(K)
         if is_fitted:
-            of_fits = (3, T), (T, 3, K), (T, K, K), (4, K), (K, K)
+            of_fits = (3, T), (T, 3, K), (T, K, K), (K + 4, K)
             starts = starts_of(alpha, density.reference, products[0], grams[0])
             at = rows_left(average_over_proposal, at, (keys, starts), of_proposal, *of_fits, columns)
         at = rows_left(average_over_prior, at, (keys,), of_prior, columns)
@@ -272,8 +272,7 @@ def average_over_proposal(
     fits,
     sites,
     uppers,
-    vectors,
-    inverse,
+    work,
     columns,
     out,
 ):
@@ -291,7 +290,7 @@ def average_over_proposal(
         best, used = 0, 0
         for t in range(n_topics):
             # The fit to the previous topics is where this one starts, and the proposal if it fails.
-            start, memory = sites[used] if t > 0 else starts[i], (sites[t], uppers[t], vectors, inverse)
+            start, memory = sites[used] if t > 0 else starts[i], (sites[t], uppers[t], work)
             k[t] = fit_proposal(alpha, density, products[t, i], grams[t], tables, start, *memory)
             used = t if k[t] > 0.0 else used
             which[t] = used

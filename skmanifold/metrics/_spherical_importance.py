@@ -25,7 +25,7 @@ from ..topics.document_densities import (
     log_gain,
 )
 from ..topics.spherical_kernels import fill_softmax, move_point
-from ..utils._njit import by_type, njit_part
+from ..utils._njit import by_type, njit, njit_part
 
 BATCH = 64
 LEAST_SQUARE = 1e-16  # minimum of theta'B theta, which is 0, or negative by rounding, if topics cancel each other
@@ -35,11 +35,13 @@ _GAIN = 0.3  # change of the logarithm of a step size per unit of acceptance pro
 _TARGET = 0.8  # target acceptance probability
 FIRST_LOG_STEP = -1.2  # of all temperatures, before adaptation
 _LEAST_ROOT = 1e-150
+# Without checks for zero divisors, which take long to compile and prevent vectorisation
+unchecked_part = njit(cache=True, _nrt=False, error_model="numpy")
 _STEP, _START, _LOG_SUM, _JUMP = Purpose.STEP, Purpose.START, Purpose.LOG_SUM, Purpose.JUMP
 _STEP_SIZE, _ACCEPTANCE = Purpose.STEP_SIZE, Purpose.ACCEPTANCE
 
 
-@njit_part
+@unchecked_part
 def sum_of(alpha):
     """Sum of the parameters of a Dirichlet prior."""
     total = 0.0
@@ -48,14 +50,14 @@ def sum_of(alpha):
     return total
 
 
-@njit_part
+@unchecked_part
 def reset(tally):
     """Initialise the tally: the largest log weight, and relative to it the sums of w, of w^2 and of w theta."""
     tally[:] = 0.0
     tally[0] = -np.inf
 
 
-@njit_part
+@unchecked_part
 def add_draw(log_weight, theta, tally):
     """Add a draw to the tally; a weight of NaN counts as 0."""
     if log_weight > tally[0]:
@@ -73,7 +75,7 @@ def add_draw(log_weight, theta, tally):
         tally[3 + i] += weight * theta[i]
 
 
-@njit_part
+@unchecked_part
 def effective_fraction(tally, n_draws):
     """Effective sample size as a fraction of the number of draws; 0 if all weights are 0."""
     return tally[1] * tally[1] / tally[2] / n_draws if tally[2] > 0.0 else 0.0
@@ -106,7 +108,7 @@ def _normalise_batch(alpha, n_draws, y, log_prior, row):
             y[i, s] *= row[s]
 
 
-@njit_part
+@unchecked_part
 def fill_cosines(b, B, n_draws, theta, out, row, squared):
     """Fill `out` with the cosines between the document and beta theta, for columns theta; two rows are scratch."""
     out[:n_draws] = 0.0

@@ -27,8 +27,7 @@ from scipy.special import gammaln, log_ndtr, pbdv
 from ..random._keys import fold_in
 from ..random._variates import normal
 from ..topics.document_densities import concentration_at, log_document
-from ..utils._njit import njit
-from ._spherical_importance import BATCH, LEAST_SQUARE, add_draw, fill_cosines, sum_of
+from ._spherical_importance import BATCH, LEAST_SQUARE, add_draw, fill_cosines, sum_of, unchecked_part
 
 # It is the posterior of one variable with a gamma prior and a normal likelihood. As mu decreases it approaches a gamma
 # distribution; as mu increases, a normal distribution. Its mean is tabulated for each a on a grid of mu, and so are the
@@ -43,10 +42,9 @@ _Z_REACH, _Z_STEP = 14.0, 0.5  # their normal variates z; no variate is larger
 _Z_NODES = np.arange(-_Z_REACH, _Z_REACH + _Z_STEP, _Z_STEP)
 _N_PLACES = 800  # of the integration
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
-_part = njit(cache=True, _nrt=False, error_model="numpy")
 
 
-@_part
+@unchecked_part
 def _approximate_moments(a, mu):
     """Mean and variance outside of the grid: of the limiting gamma distribution, or from the curvature at the mode."""
     if mu < 0.0 and a < _LARGE:
@@ -57,7 +55,7 @@ def _approximate_moments(a, mu):
     return 0.5 * (mu + math.sqrt(mu * mu + 4.0 * (a - variance))), variance
 
 
-@_part
+@unchecked_part
 def _find_mode(a, mu):
     """The mode, which exists for a >= 1 or mu^2 > 4 (1 - a)."""
     root = math.sqrt(mu * mu + 4.0 * (a - 1.0))
@@ -118,7 +116,7 @@ def _tables_of(shape: float) -> tuple[np.ndarray, np.ndarray]:
     return means, with_slopes
 
 
-@_part
+@unchecked_part
 def moments(a, mu, table):
     """Mean and variance, approximate off the grid."""
     if abs(mu) >= _REACH or a >= _LARGE:
@@ -134,7 +132,7 @@ def moments(a, mu, table):
     return mean, max(a + (mu - mean) * mean, 1e-6 * mean * mean)
 
 
-@_part
+@unchecked_part
 def _interpolate(t, value_0, value_1, slope_0, slope_1):
     """Cubic Hermite interpolation at t from 0 to 1."""
     rest = 1.0 - t
@@ -142,7 +140,7 @@ def _interpolate(t, value_0, value_1, slope_0, slope_1):
     return of_0 * value_0 + of_1 * value_1 + t * rest * (rest * slope_0 - t * slope_1)
 
 
-@_part
+@unchecked_part
 def quantile(a, mu, z, table):
     """The logarithm y of a draw x from a normal variate z, and dy/dz, positive: they define the proposal.
 
@@ -217,7 +215,7 @@ def starts_of(alpha: np.ndarray, kappa: float, b: np.ndarray, B: np.ndarray) -> 
     return np.stack((means, alpha / (means * means), 2.0 * alpha / means), axis=1)
 
 
-@_part
+@unchecked_part
 def _combine(w, b, B, spread):
     """Fill `spread` with B w; return b'w, w'B w and the sum of w."""
     n = len(w)
@@ -236,7 +234,7 @@ def _combine(w, b, B, spread):
     return along, max(squared, LEAST_SQUARE), max(total, _LEAST_SUM)
 
 
-@_part
+@unchecked_part
 def _factor(matrix, diagonal):
     """Replace a matrix, given by its upper triangle, by its upper Cholesky factor; False if not positive definite."""
     n = len(matrix)
@@ -255,7 +253,7 @@ def _factor(matrix, diagonal):
     return True
 
 
-@_part
+@unchecked_part
 def _fill_moments(upper, inverse, precisions, shifts, shift, spread, second, last, means, variances):
     """Means and variances of the normal approximation; returns the trace of its covariance times `first` times B.
 
@@ -290,7 +288,7 @@ def _fill_moments(upper, inverse, precisions, shifts, shift, spread, second, las
     return trace
 
 
-@_part
+@unchecked_part
 def _match_moments(alpha, tables, variances, means, precisions, shifts):
     """Damped moment matching of the normal factors of the topics; returns the largest change of a mean."""
     change = 0.0
@@ -309,17 +307,26 @@ def _match_moments(alpha, tables, variances, means, precisions, shifts):
     return change
 
 
-@_part
-def _fit_from(alpha, kappa, b, B, tables, sites, upper, vectors, inverse):
-    """Fit the normal factors of the topics, starting at those in `sites`; returns k, or 0 if the fit fails."""
+@unchecked_part
+def fit_proposal(alpha, density, b, B, tables, start, sites, upper, work):
+    """Fit the normal factors of the topics; returns k, or 0 if the fit fails.
+
+    Fills `sites`, (3, K), with means, precisions and shifts of the factors, starting at `start`, and the upper triangle
+    `upper` with the Cholesky factor of the precision; `work`, (K + 4, K), is scratch. The concentration of the document
+    is that at the means.
+    """
     n = len(alpha)
     means, precisions, shifts = sites[0], sites[1], sites[2]
-    spread, shift, variances, diagonal = vectors[0], vectors[1], vectors[2], vectors[3]
+    spread, shift, variances, diagonal, inverse = work[0], work[1], work[2], work[3], work[4:]
+    for i in range(3):
+        for j in range(n):
+            sites[i, j] = start[i, j]
     mass = sum_of(alpha)
     along, at_means, total = _combine(means, b, B, spread)
     squared = at_means
     settled = False
     for iteration in range(_MAX_ITER):
+        kappa = max(concentration_at(density, means), 1e-3 * density.reference)
         cosine = max(along / math.sqrt(squared), 0.0)
         k = max((kappa * cosine + mass) / 9.0, _LEAST_K)  # as precise as the normal factor is along w
         # The normal factor of the likelihood, and of all factors that are not of a single topic, about the means.
@@ -358,28 +365,7 @@ def _fit_from(alpha, kappa, b, B, tables, sites, upper, vectors, inverse):
     return 0.0
 
 
-@_part
-def fit_proposal(alpha, density, b, B, tables, start, sites, upper, vectors, inverse):
-    """Fit the normal factors of the topics; returns k, or 0 if the fit fails.
-
-    Fills `sites`, (3, K), with means, precisions and shifts of the factors, starting at `start`, and the upper triangle
-    `upper` with the Cholesky factor of the precision; `vectors`, (4, K), and `inverse`, (K, K), are scratch. The
-    concentration is that of the document at the means of a first fit.
-    """
-    for i in range(3):
-        for j in range(len(alpha)):
-            sites[i, j] = start[i, j]
-    kappa, k = density.reference, 0.0
-    for _ in range(2):
-        k = _fit_from(alpha, kappa, b, B, tables, sites, upper, vectors, inverse)
-        concentration = concentration_at(density, sites[0])
-        if k == 0.0 or concentration == density.reference:
-            break
-        kappa = max(concentration, 1e-3 * density.reference)
-    return k
-
-
-@_part
+@unchecked_part
 def draw_from_proposal(alpha, density, k, b, B, tables, sites, upper, key, n_draws, spread, tally, columns):
     """Add draws of the proposal to the tally, with weights divided by their number.
 

@@ -190,7 +190,7 @@ def _fit(alpha, kappa, b, B):
         starts_of(alpha, kappa, b[None], B),
     )
     given = alpha, density_of(kappa, 4), b, B, tables, start[0]
-    k = fit_proposal(*given, sites, upper, np.empty((4, n)), np.empty((n, n)))
+    k = fit_proposal(*given, sites, upper, np.empty((n + 4, n)))
     return k, tables, sites, upper
 
 
