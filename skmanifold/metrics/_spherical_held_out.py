@@ -1,10 +1,10 @@
 """Likelihood of whole documents under spherical topics, with the proportions integrated out by Monte Carlo.
 
 There is one kernel for each method, so that the methods that are rarely needed are compiled only where they are. Each
-fills an array whose rows are, for the documents with products ``b = beta'v``, the logarithm of the mean weight, the
-effective sample size, a number without meaning, and the weighted mean of theta. The effective sample size is NaN where
-that of a pilot was too low. Scratch memory is made by the caller, because kernels that make arrays take longer to
-compile.
+fills an array whose rows are, for the documents with products ``b = beta'v`` with each draw of the topics, the
+logarithm of the mean weight, the effective sample size, the number of draws, and the weighted mean of theta. The
+effective sample size is NaN where that of a pilot was too low. Scratch memory is made by the caller, because kernels
+that make arrays take longer to compile.
 """
 
 from __future__ import annotations
