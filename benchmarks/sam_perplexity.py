@@ -119,9 +119,7 @@ def score(topics, held_out, data, seed, workers):
     K, _, kappa, *_ = DATA[data]
     return np.array(
         [
-            integrate_documents(
-                held_out, np.ascontiguousarray(t, np.float64), np.full(K, 10.0), kappa, root_key(seed), 200, workers
-            ).log_density
+            integrate_documents(held_out, [t], np.full(K, 10.0), kappa, root_key(seed), 200, workers).log_density
             for t in topics
         ]
     )

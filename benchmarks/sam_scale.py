@@ -4,7 +4,11 @@ Synthetic sparse corpora with V=3,000, K=50, 80 entries per document (`make_sphe
 and 20News-different (1,666 documents, V=5,000), K=20, minibatches of 50, with ten transitions of proportions per visit,
 and the gradient from all documents. Medians over repetitions, with ranges. One core.
 
+With `--scores` held-out densities of 2,000 embeddings of 20 Newsgroups (`embeddings.py`), after a fit of 3,000 others
+with default settings. Errors are differences from a run with twenty times as many draws of the proportions.
+
     python -m benchmarks.sam_scale --sizes 1500 15000 150000
+    python -m benchmarks.sam_scale --scores
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks._corpora import data_folder
 from benchmarks._results import add_write, begin_table, finish, row, title
+from benchmarks.embeddings import read_texts
 from skmanifold import SphericalAdmixture
 from skmanifold.admixture._spherical.passes import SphericalMinibatchPasses
 from skmanifold.admixture._spherical.setup import set_up
@@ -31,6 +36,7 @@ from skmanifold.sparse.directions import as_directions
 from skmanifold.utils._threads import Workers
 
 N_TURNS = 15
+ABOUT_SCORES = "2,000 held-out embeddings of 20 Newsgroups, 384 columns, K=20, default settings (20 draws of topics)."
 
 
 def begin(X, n_components, batch_size, n_draws, workers):
@@ -108,12 +114,40 @@ def measure_parts():
         row(("gradient of the topics from all documents, given proportions", of_gradient))
 
 
+def measure_scores(n_turns=5):
+    X = read_texts("20 Newsgroups", 384, 5000).embeddings
+    model = SphericalAdmixture(20, n_jobs=1, random_state=0).fit(X[:3000])
+    held_out, few = X[3000:], model.n_importance_draws
+    begin_table(("method", "seconds of processor time", "error of a row, nats (root mean square)"))
+    for method in (model.score_samples, model.transform):
+        turns, found = [], []
+        for _ in range(n_turns + 1):  # the first one may compile
+            model._key = subkey(model._key, 0)  # other random numbers
+            start = time.process_time()
+            found.append(method(held_out))
+            turns.append(time.process_time() - start)
+        error = ""
+        if method == model.score_samples:
+            exact = model.set_params(n_importance_draws=20 * few).score_samples(held_out)
+            model.set_params(n_importance_draws=few)
+            error = f"{np.sqrt(np.mean((np.array(found) - exact) ** 2)):.4f}"
+        seconds = f"{np.median(turns[1:]):.2f} ({min(turns[1:]):.2f} to {max(turns[1:]):.2f})"
+        row((f"`{method.__name__}`", seconds, error))
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="*", default=[1500, 15000, 150000])
+    parser.add_argument("--scores", action="store_true", help="held-out densities of dense rows instead")
     add_write(parser)
     options = parser.parse_args()
     with threadpool_limits(1):
-        measure_parts()
-        measure_growth(options.sizes)
-    finish(options, notes="Medians (ranges) of 15 repetitions, one core.")
+        if options.scores:
+            measure_scores()
+        else:
+            measure_parts()
+            measure_growth(options.sizes)
+    if options.scores:
+        finish(options, part="_scores", notes=f"{ABOUT_SCORES} Medians (ranges) of five runs, one core.")
+    else:
+        finish(options, notes="Medians (ranges) of 15 repetitions, one core.")

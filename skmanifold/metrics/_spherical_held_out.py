@@ -1,16 +1,18 @@
 """Likelihood of whole documents under spherical topics, with the proportions integrated out by Monte Carlo.
 
 There is one kernel for each method, so that the methods that are rarely needed are compiled only where they are. Each
-fills an array whose rows are, for the documents with products ``b = beta'v``, the logarithm of the mean weight, the
-effective sample size, a number without meaning, and the weighted mean of theta. The effective sample size is NaN where
-that of a pilot was too low. Scratch memory is made by the caller, because kernels that make arrays take longer to
-compile.
+fills an array whose rows are, for the documents with products ``b = beta'v`` with each draw of the topics, the
+logarithm of the mean weight, the effective sample size, the number of draws, and the weighted mean of theta. The
+effective sample size is NaN where that of a pilot was too low. Scratch memory is made by the caller, because kernels
+that make arrays take longer to compile.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +23,7 @@ from ..sparse.directions import AnyDirections, as_directions
 from ..topics.document_densities import density_of
 from ..topics.proportions import check_doc_topic_prior
 from ..topics.spherical_kernels import multiply_columns, whole_gram
-from ..utils._njit import njit
+from ..utils._njit import njit, njit_part
 from ..utils._threads import Workers, split_range
 from ..utils._typing import ArrayLike, MatrixLike, RandomStateLike
 from ..utils._validation import check_array
@@ -31,15 +33,19 @@ from ._spherical_importance import (
     anneal,
     draw_from_prior,
     effective_fraction,
-    prior_scratch_shape,
+    reset,
+    scratch_shape,
 )
-from ._spherical_proposal import draw_from_proposal, fit_proposal_of, tabulate
+from ._spherical_proposal import draw_from_proposal, fit_proposal, starts_of, tabulate
 
 _SPHERICAL = 3  # folded after Purpose.INFERENCE
-_BLOCK_ROWS = 8
+_BLOCK_ROWS = 16
+_CHUNK_ROWS = 4096  # of which products with all topics are in memory
+_PRODUCT_ROWS = 64
 _MAX_PRIOR_KAPPA = 5.0  # concentration up to which the prior is as good a proposal as the fitted one
 LEAST_ESS = 0.3
 _N_PILOT = 50
+_LEAST_DRAWS = 2  # for each draw of the topics
 _DRAWS_PER_PARTICLE = 8
 _N_ADAPTATION = 4  # particles that only adapt step sizes
 _DRAW, _PILOT, _TUNING, _ANNEALING = Purpose.DRAW, Purpose.PILOT, Purpose.TUNING, Purpose.ANNEALING
@@ -168,13 +174,13 @@ def spherical_document_likelihood(
     key = subkey(root_key(random_state), Purpose.INFERENCE, _SPHERICAL)
     with Workers(n_jobs) as workers:
         return integrate_documents(
-            as_directions(X), dense, prior, float(concentration), key, n_draws, workers, from_prior=method == "prior"
+            as_directions(X), [dense], prior, float(concentration), key, n_draws, workers, from_prior=method == "prior"
         )
 
 
 def integrate_documents(
     directions: AnyDirections,
-    topics: np.ndarray,
+    topics: Sequence[np.ndarray],
     alpha: np.ndarray,
     kappa: float | np.ndarray,
     key: np.uint64,
@@ -184,116 +190,180 @@ def integrate_documents(
     from_prior: bool = False,
     least_ess: float = LEAST_ESS,
 ) -> SphericalLikelihood:
-    """Compute `spherical_document_likelihood` of validated arrays: unit `topics`, float64, C-contiguous.
+    """Compute `spherical_document_likelihood` of validated arrays, on average over several draws of unit topics.
 
     Contents of documents are folded into the key. A row of which both pilots have an effective sample size below the
-    fraction `least_ess` is annealed. With `from_prior` draws are from the prior alone.
+    fraction `least_ess` is annealed. With `from_prior` draws are from the prior alone. The standard error is about that
+    of `n_draws` draws of the proportions for each draw of the topics; proportions are given that one of these is true.
     """
-    n_rows, n_components, density = directions.n_rows, len(topics), density_of(kappa, directions.n_features)
+    T, K, density = len(topics), len(topics[0]), density_of(kappa, directions.n_features)
     alpha = np.array(alpha)  # never read-only, which would be another type to compile for
-    log_density, ess = np.full(n_rows, np.nan), np.full(n_rows, np.nan)
-    proportions = np.tile(alpha / alpha.cumsum()[-1], (n_rows, 1))
+    found = np.full((directions.n_rows, 3 + K), np.nan)
+    found[:, 3:] = alpha / alpha.cumsum()[-1]
     n_particles = max(2, (n_draws + _DRAWS_PER_PARTICLE - 1) // _DRAWS_PER_PARTICLE)  # in place of the draws
-    annealed = np.zeros(n_rows, np.bool_)
+    annealed = np.zeros(directions.n_rows, np.bool_)
+    grams = np.empty((T, K, K))
 
-    word_topic = np.ascontiguousarray(topics.T)
-    gram = np.empty((1, n_components, n_components))
-    multiply_columns(0, len(word_topic), word_topic, gram[0])
-    gram = whole_gram(gram)
+    def rows_left(kernel: Any, at: np.ndarray, of_rows: tuple, given: tuple, *memory: tuple[int, ...]) -> np.ndarray:
+        """Those of these places in `rows` that the kernel refuses, after results of the others are stored."""
 
-    def run_block(rows: np.ndarray, kernel: Any, given: tuple, scratch: tuple) -> np.ndarray:
-        products, keys = np.empty((len(rows), n_components)), np.empty(len(rows), np.uint64)
-        directions.fill_products(rows, 0, len(rows), word_topic, products)
-        directions.fill_keys(key, rows, keys)
-        out = np.empty((len(rows), 3 + n_components))
-        kernel(products, keys, gram, alpha, density, *given, *map(np.zeros, scratch), out)
-        is_good = ~np.isnan(out[:, 1])
-        good, out = rows[is_good], out[is_good]
-        log_density[good], ess[good], proportions[good] = out[:, 0], out[:, 1], out[:, 3:]
-        return rows[~is_good]
+        def run_block(start: int, stop: int) -> np.ndarray:
+            block, out = at[start:stop], np.empty((stop - start, 3 + K))
+            of_block = products.take(block, axis=1), *(each[block] for each in of_rows)
+            kernel(*of_block, grams, alpha, density, *given, *map(np.zeros, memory), out)
+            is_good = ~np.isnan(out[:, 1])
+            found[rows[block[is_good]]] = out[is_good]
+            return block[~is_good]
 
-    def rows_left(rows: np.ndarray, kernel: Any, given: tuple, *scratch: tuple[int, ...]) -> np.ndarray:
-        blocks = [(rows[start:stop], kernel, given, scratch) for start, stop in split_range(len(rows), _BLOCK_ROWS)]
-        return np.concatenate([rows[:0], *workers.run(run_block, blocks)])
+        return np.concatenate([at[:0], *workers.run(run_block, split_range(len(at), _BLOCK_ROWS))])
 
-    rows, K = directions.directed, n_components
-    if not from_prior and density.reference > _MAX_PRIOR_KAPPA and K > 1:
-        rows = rows_left(rows, average_over_proposal, (n_draws, least_ess, tabulate(alpha)), (5, K), (4, K, K))
+    is_fitted = not from_prior and density.reference > _MAX_PRIOR_KAPPA and K > 1
+    of_proposal = n_draws, least_ess, tabulate(alpha) if is_fitted else None
     of_prior = n_draws, 0.0 if from_prior else least_ess
-    rows = rows_left(rows, average_over_prior, of_prior, prior_scratch_shape(K))
-    if len(rows):
-        annealed[rows] = True
-        rows_left(rows, average_over_particles, (n_particles,), (N_RUNGS,), (8, K))
+    for first, last in split_range(len(directions.directed), _CHUNK_ROWS):
+        rows = directions.directed[first:last]
+        at, products, keys = np.arange(len(rows)), np.empty((T, len(rows), K)), np.empty(len(rows), np.uint64)
+        directions.fill_keys(key, rows, keys)
+        for t, drawn in enumerate(topics):
+            word_topic = np.ascontiguousarray(drawn.T, np.float64)
+            if first == 0:
+                multiply_columns(0, len(word_topic), word_topic, grams[t])
+                grams[t] = whole_gram(grams[t : t + 1])
+            fill = partial(directions.fill_products, word_topic=word_topic, out=products[t])
+            workers.run(fill, [(rows, *part) for part in split_range(len(rows), _PRODUCT_ROWS)])
+        columns = scratch_shape(K)
+        if is_fitted:
+            of_fits = (3, T), (T, 3, K), (T, K, K), (K + 4, K)
+            starts = starts_of(alpha, density.reference, products[0], grams[0])
+            at = rows_left(average_over_proposal, at, (keys, starts), of_proposal, *of_fits, columns)
+        at = rows_left(average_over_prior, at, (keys,), of_prior, columns)
+        annealed[rows[at]] = True
+        rows_left(average_over_particles, at, (keys,), (n_particles,), (N_RUNGS,), (8, K), (3 + K,))
     # The kernels omit the factor c_V(kappa) exp(kappa), or with a concentration for each topic c_V(0).
-    log_density += log_density_at_mode(directions.n_features, kappa if np.ndim(kappa) == 0 else 0.0)
+    log_density, ess, n_used = found[:, :3].T
+    log_density = log_density + log_density_at_mode(directions.n_features, kappa if np.ndim(kappa) == 0 else 0.0)
     with np.errstate(invalid="ignore"):
-        errors = np.sqrt(np.maximum(1 / ess - 1, 0) / (np.where(annealed, n_particles, n_draws) - 1))
-    return SphericalLikelihood(log_density, errors, ess, proportions, annealed)
+        errors = np.sqrt(np.maximum(1 / ess - 1, 0) / (n_used - 1))
+    return SphericalLikelihood(log_density, errors, ess.copy(), found[:, 3:].copy(), annealed)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
-def _finish(tally, n_draws):
-    """Turn a tally into a row of the result."""
+@njit_part
+def _finish(tally, n_draws, divisor):
+    """Turn a tally of draws into a row of the result; their weights are divided by `divisor`."""
     total = tally[1]
-    tally[0] += math.log(total / n_draws)
+    tally[0] += math.log(total / divisor)
     tally[1] = effective_fraction(tally, n_draws)
+    tally[2] = n_draws
     for k in range(3, len(tally)):
         tally[k] /= total
 
 
-@njit(cache=True, nogil=True, _nrt=False)
-def average_over_proposal(products, keys, gram, alpha, density, n_draws, least_ess, tables, vectors, matrices, out):
-    """Integrate documents with draws of the proposal that is fitted to each.
+@njit(cache=True, nogil=True, _nrt=False, error_model="numpy")
+def average_over_proposal(
+    products,
+    keys,
+    starts,
+    grams,
+    alpha,
+    density,
+    n_draws,
+    least_ess,
+    tables,
+    fits,
+    sites,
+    uppers,
+    work,
+    columns,
+    out,
+):
+    """Integrate documents with draws of the proposals that are fitted to each, for each draw of the topics.
 
-    It is refused if the fit fails or a pilot's effective sample size is below `least_ess`. `tables` are
-    `tabulate(alpha)`; `vectors`, (5, K), and `matrices`, (4, K, K), are scratch.
+    Documents are refused if the first fit fails or a pilot's effective sample size is below `least_ess`. Topics that
+    make a document less probable have fewer draws, so that the standard error of the mean density is about that of
+    `n_draws` for each. The arrays before `out` are memory: for fits, `fits` (3, n_topics), `sites` (n_topics, 3, K) and
+    `uppers` (n_topics, K, K), and for `fit_proposal` and `draw_from_proposal`.
     """
+    n_topics = len(grams)
+    k, logs, which = fits[0], fits[1], fits[2]
     for i in range(len(keys)):
-        b, tally = products[i], out[i]
-        tally[1] = np.nan
-        k = fit_proposal_of(alpha, density, b, gram, tables, vectors, matrices)
-        if k == 0.0:
-            continue
-        fitted = (alpha, density, k, b, gram, tables, vectors, matrices)
-        draw_from_proposal(*fitted, fold_in(fold_in(keys[i], _PILOT), 0), _N_PILOT, tally)
-        if effective_fraction(tally, _N_PILOT) >= least_ess:
-            draw_from_proposal(*fitted, fold_in(keys[i], _DRAW), n_draws, tally)
-            _finish(tally, n_draws)
-        else:
+        tally = out[i]
+        best, used = 0, 0
+        for t in range(n_topics):
+            # The fit to the previous topics is where this one starts, and the proposal if it fails.
+            start, memory = sites[used] if t > 0 else starts[i], (sites[t], uppers[t], work)
+            k[t] = fit_proposal(alpha, density, products[t, i], grams[t], tables, start, *memory)
+            used = t if k[t] > 0.0 else used
+            which[t] = used
+            if k[0] == 0.0:
+                break
+            # The log weight of the centre of the proposal approximates the density of the document for these topics.
+            reset(tally)
+            given = alpha, density, k[used], products[t, i], grams[t], tables, sites[used], uppers[used]
+            draw_from_proposal(*given, keys[i], 1, 0.0, tally, columns)
+            logs[t] = tally[0]
+            best = t if logs[t] > logs[best] else best
+        reset(tally)
+        if k[0] > 0.0:
+            at = int(which[best])
+            given = alpha, density, k[at], products[best, i], grams[best], tables, sites[at], uppers[at]
+            draw_from_proposal(*given, fold_in(fold_in(keys[i], _PILOT), 0), _N_PILOT, 1.0, tally, columns)
+        if not (tally[2] > 0.0 and effective_fraction(tally, _N_PILOT) >= least_ess):
             tally[1] = np.nan
+            continue
+        total, squares, n_used = 0.0, 0.0, 0
+        for t in range(n_topics):
+            share = math.exp(logs[t] - logs[best])
+            total += share
+            squares += share * share
+        reset(tally)
+        for t in range(n_topics):
+            at = int(which[t])
+            n = max(_LEAST_DRAWS, math.ceil(n_draws * (math.exp(logs[t] - logs[best]) * total / squares)))
+            given = alpha, density, k[at], products[t, i], grams[t], tables, sites[at], uppers[at]
+            draw_from_proposal(*given, fold_in(fold_in(keys[i], _DRAW), t), n, 1.0, tally, columns)
+            n_used += n
+        _finish(tally, n_used, n_topics)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
-def average_over_prior(products, keys, gram, alpha, density, n_draws, least_ess, scratch, out):
+@njit(cache=True, nogil=True, _nrt=False, error_model="numpy")
+def average_over_prior(products, keys, grams, alpha, density, n_draws, least_ess, scratch, out):
     """Integrate documents with draws of the prior; as `average_over_proposal`, without a pilot if `least_ess` is 0.
 
-    `scratch` is as that of `draw_from_prior`.
+    `scratch` is as that of `draw_from_prior`. All topics have as many draws.
     """
+    n_topics = len(grams)
+    n_pilot = (_N_PILOT + n_topics - 1) // n_topics
     for i in range(len(keys)):
-        b, tally = products[i], out[i]
-        if least_ess > 0.0:
-            pilot_key = fold_in(fold_in(keys[i], _PILOT), 1)
-            draw_from_prior(alpha, density, b, gram, pilot_key, _N_PILOT, tally, scratch)
-            if not effective_fraction(tally, _N_PILOT) >= least_ess:
+        tally = out[i]
+        for stage in range(0 if least_ess > 0.0 else 1, 2):
+            n = n_pilot if stage == 0 else n_draws
+            reset(tally)
+            for t in range(n_topics):
+                key = fold_in(fold_in(keys[i], _PILOT if stage == 0 else _DRAW), t + 1)
+                draw_from_prior(alpha, density, products[t, i], grams[t], key, n, tally, scratch)
+            if stage == 0 and not effective_fraction(tally, n_topics * n) >= least_ess:
                 tally[1] = np.nan
-                continue
-        draw_from_prior(alpha, density, b, gram, fold_in(keys[i], _DRAW), n_draws, tally, scratch)
-        _finish(tally, n_draws)
+                break
+            if stage == 1:
+                _finish(tally, n_topics * n, n_topics * n)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
-def average_over_particles(products, keys, gram, alpha, density, n_particles, log_steps, work, out):
+@njit(cache=True, nogil=True, _nrt=False, error_model="numpy")
+def average_over_particles(products, keys, grams, alpha, density, n_particles, log_steps, work, adaptation, out):
     """Integrate all documents by annealing, with step sizes adapted by separate particles.
 
-    `log_steps` (one for each temperature) and `work`, of shape (8, K), are scratch memory.
+    `log_steps` (one for each temperature), `work`, of shape (8, K), and `adaptation`, a tally, are scratch memory.
     """
+    n_topics = len(grams)
     for i in range(len(keys)):
-        b, tally = products[i], out[i]
-        document_key = fold_in(keys[i], _ANNEALING)
-        log_steps[:] = FIRST_LOG_STEP
-        for stage in range(2):
-            adapts = stage == 0
-            of_stage = fold_in(document_key, _TUNING if adapts else _DRAW)
-            n_used = _N_ADAPTATION if adapts else n_particles
-            anneal(alpha, density, b, gram, of_stage, n_used, log_steps, adapts, tally, work)
-        _finish(tally, n_particles)
+        tally = out[i]
+        reset(tally)
+        for t in range(n_topics):
+            document_key = fold_in(fold_in(keys[i], _ANNEALING), t)
+            log_steps[:] = FIRST_LOG_STEP
+            for stage in range(2):
+                adapts = stage == 0
+                of_stage = fold_in(document_key, _TUNING if adapts else _DRAW)
+                n_used, of_use = (_N_ADAPTATION, adaptation) if adapts else (n_particles, tally)
+                anneal(alpha, density, products[t, i], grams[t], of_stage, n_used, log_steps, adapts, of_use, work)
+        _finish(tally, n_topics * n_particles, n_topics * n_particles)

@@ -25,9 +25,9 @@ from ..topics.document_densities import (
     log_gain,
 )
 from ..topics.spherical_kernels import fill_softmax, move_point
-from ..utils._njit import by_type, njit_part
+from ..utils._njit import by_type, njit, njit_part
 
-_BATCH = 64
+BATCH = 64
 LEAST_SQUARE = 1e-16  # minimum of theta'B theta, which is 0, or negative by rounding, if topics cancel each other
 N_RUNGS = 64
 _N_STEPS = 5  # leapfrog steps of a transition
@@ -35,11 +35,13 @@ _GAIN = 0.3  # change of the logarithm of a step size per unit of acceptance pro
 _TARGET = 0.8  # target acceptance probability
 FIRST_LOG_STEP = -1.2  # of all temperatures, before adaptation
 _LEAST_ROOT = 1e-150
+# Without checks for zero divisors, which take long to compile and prevent vectorisation
+unchecked_part = njit(cache=True, _nrt=False, error_model="numpy")
 _STEP, _START, _LOG_SUM, _JUMP = Purpose.STEP, Purpose.START, Purpose.LOG_SUM, Purpose.JUMP
 _STEP_SIZE, _ACCEPTANCE = Purpose.STEP_SIZE, Purpose.ACCEPTANCE
 
 
-@njit_part
+@unchecked_part
 def sum_of(alpha):
     """Sum of the parameters of a Dirichlet prior."""
     total = 0.0
@@ -48,14 +50,14 @@ def sum_of(alpha):
     return total
 
 
-@njit_part
+@unchecked_part
 def reset(tally):
     """Initialise the tally: the largest log weight, and relative to it the sums of w, of w^2 and of w theta."""
     tally[:] = 0.0
     tally[0] = -np.inf
 
 
-@njit_part
+@unchecked_part
 def add_draw(log_weight, theta, tally):
     """Add a draw to the tally; a weight of NaN counts as 0."""
     if log_weight > tally[0]:
@@ -73,7 +75,7 @@ def add_draw(log_weight, theta, tally):
         tally[3 + i] += weight * theta[i]
 
 
-@njit_part
+@unchecked_part
 def effective_fraction(tally, n_draws):
     """Effective sample size as a fraction of the number of draws; 0 if all weights are 0."""
     return tally[1] * tally[1] / tally[2] / n_draws if tally[2] > 0.0 else 0.0
@@ -106,8 +108,8 @@ def _normalise_batch(alpha, n_draws, y, log_prior, row):
             y[i, s] *= row[s]
 
 
-@njit_part
-def _fill_cosines(b, B, n_draws, theta, out, row, squared):
+@unchecked_part
+def fill_cosines(b, B, n_draws, theta, out, row, squared):
     """Fill `out` with the cosines between the document and beta theta, for columns theta; two rows are scratch."""
     out[:n_draws] = 0.0
     squared[:n_draws] = 0.0
@@ -125,25 +127,24 @@ def _fill_cosines(b, B, n_draws, theta, out, row, squared):
         out[s] = min(1.0, max(-1.0, out[s] / math.sqrt(max(squared[s], LEAST_SQUARE))))
 
 
-def prior_scratch_shape(n_components: int) -> tuple[int, int]:
-    """Shape of scratch memory of `draw_from_prior`: columns of weights, three rows of a batch, and one theta."""
-    return n_components + 4, max(n_components, _BATCH)
+def scratch_shape(n_components: int) -> tuple[int, int]:
+    """Shape of scratch memory of draws: columns of weights, four rows of a batch, and one theta."""
+    return n_components + 5, max(n_components, BATCH)
 
 
 @njit_part
 def draw_from_prior(alpha, density, b, B, key, n_draws, tally, scratch):
-    """Add draws of the Dirichlet prior to the tally; `scratch` has the shape `prior_scratch_shape`."""
+    """Add draws of the Dirichlet prior to the tally; `scratch` has the shape `scratch_shape`."""
     n = len(alpha)
     cosines, squared, row, theta = scratch[n], scratch[n + 1], scratch[n + 2], scratch[n + 3]
-    reset(tally)
-    for first in range(0, n_draws, _BATCH):
-        width = min(_BATCH, n_draws - first)
+    for first in range(0, n_draws, BATCH):
+        width = min(BATCH, n_draws - first)
         for s in range(width):
             draw_key = fold_in(key, first + s)
             for i in range(n):
                 scratch[i, s] = log_gamma_variate(fold_in(draw_key, i), alpha[i])
         _normalise_batch(alpha, width, scratch, squared, row)
-        _fill_cosines(b, B, width, scratch, cosines, row, squared)
+        fill_cosines(b, B, width, scratch, cosines, row, squared)
         for s in range(width):
             for i in range(n):
                 theta[i] = scratch[i, s]
@@ -245,7 +246,6 @@ def anneal(alpha, density, b, B, key, n_particles, log_steps, adapts, tally, wor
         exponents[i] = 2.0 * alpha[i] - 1.0
         on_sphere = on_sphere and alpha[i] >= 0.5
     n_rungs = len(log_steps)
-    reset(tally)
     for particle in range(n_particles):
         particle_key = fold_in(key, particle)
         start_key = fold_in(particle_key, _START)

@@ -10,39 +10,40 @@ times Gamma(A) / prod Gamma(alpha_k) * 3 k^k / Gamma(k). All factors except the 
 density, because a von Mises-Fisher density over directions corresponds to a normal one over vectors. The approximation
 has one normal factor for the likelihood and, for each topic, a normal factor that has the same effect on the moments as
 w_k^(alpha_k - 1) (Minka, 2001). The proposal draws the topics in turn, given the previous ones, with the normal factors
-of the remaining topics and the exact factor of the current one. This is a distribution of one variable, implemented in
-`moments` and `draw`. So the proposal also covers weights close to 0, where it is far from normal. The importance
-weights correct for the likelihood and the factors of the remaining topics, which are only approximately normal.
+of the remaining topics and the exact factor of the current one. This is a distribution of one variable; `moments` has
+its moments, and `quantile` maps normal variates to draws, from a distribution close to it. So the proposal also covers
+weights close to 0, where it is far from normal. The importance weights correct for all approximations.
 """
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import gammaln, log_ndtr, pbdv
 
-from ..random._keys import fold_in, uniform
-from ..random._variates import gamma_variate, normal, open_uniform
+from ..random._keys import fold_in
+from ..random._variates import normal
 from ..topics.document_densities import concentration_at, log_document
-from ..utils._njit import njit_part
-from ._spherical_importance import LEAST_SQUARE, add_draw, reset, sum_of
+from ._spherical_importance import BATCH, LEAST_SQUARE, add_draw, fill_cosines, sum_of, unchecked_part
 
 # It is the posterior of one variable with a gamma prior and a normal likelihood. As mu decreases it approaches a gamma
-# distribution; as mu increases, a normal distribution. Its normaliser and mean are tabulated for each a on a grid of
-# mu. For mu outside of the grid, and for large a, draws come from an approximating distribution with a known density.
+# distribution; as mu increases, a normal distribution. Its mean is tabulated for each a on a grid of mu, and so are the
+# logarithms of its quantiles. For mu outside of the grid, and for large a, they are approximate.
 
 _REACH = 12.0  # the grid of mu is [-12, 12]
 _STEP = 1.0 / 16.0
-_PARTS = 4  # integration steps per step of the grid
-_LEAD = 96  # additional steps before the grid, in which the error of the approximate initial value decays
-_ORIGIN = int(_REACH / _STEP)
-N_NODES = 2 * _ORIGIN + 1
-_MOST_MIXED = 6.0  # above it, the probability mass close to 0 is less than 1e-6 of that of a normal distribution
+N_NODES = 2 * int(_REACH / _STEP) + 1
 _LARGE = 20.0  # shapes above it need no table: a distribution with the same mode and curvature is accurate
-_MAX_TERMS = 400
+_Z_REACH, _Z_STEP = 14.0, 0.5  # their normal variates z; no variate is larger
+_Z_NODES = np.arange(-_Z_REACH, _Z_REACH + _Z_STEP, _Z_STEP)
+_N_PLACES = 400  # of the integration
+_HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
-@njit_part
+@unchecked_part
 def _approximate_moments(a, mu):
     """Mean and variance outside of the grid: of the limiting gamma distribution, or from the curvature at the mode."""
     if mu < 0.0 and a < _LARGE:
@@ -53,303 +54,249 @@ def _approximate_moments(a, mu):
     return 0.5 * (mu + math.sqrt(mu * mu + 4.0 * (a - variance))), variance
 
 
-@njit_part
+@unchecked_part
 def _find_mode(a, mu):
     """The mode, which exists for a >= 1 or mu^2 > 4 (1 - a)."""
     root = math.sqrt(mu * mu + 4.0 * (a - 1.0))
     return 0.5 * (mu + root) if mu >= 0.0 else 2.0 * (a - 1.0) / (root - mu)
 
 
-@njit_part
-def _tabulate(a, table):
-    """Fill rows (log normaliser, mean) of the grid: the mean R solves R' = a + mu R - R^2, and log Z has the slope R.
+class Tables(NamedTuple):
+    """Tables of the distribution for each shape that occurs, and the table of each topic."""
 
-    The equation is integrated by classical Runge-Kutta steps; errors of the initial value decay as mu increases.
-    """
-    h = _STEP / _PARTS
-    mu = -_REACH - _LEAD * _STEP
-    mean, _ = _approximate_moments(a, mu)
-    log_z = 0.0
-    for step in range((N_NODES - 1 + _LEAD) * _PARTS + 1):
-        node = step // _PARTS - _LEAD
-        if node >= 0 and step % _PARTS == 0:
-            table[node, 0] = log_z
-            table[node, 1] = mean
-        slope_1 = a + (mu - mean) * mean
-        middle = mu + 0.5 * h
-        mean_2 = mean + 0.5 * h * slope_1
-        slope_2 = a + (middle - mean_2) * mean_2
-        mean_3 = mean + 0.5 * h * slope_2
-        slope_3 = a + (middle - mean_3) * mean_3
-        mu = -_REACH - _LEAD * _STEP + (step + 1) * h
-        mean_4 = mean + h * slope_3
-        slope_4 = a + (mu - mean_4) * mean_4
-        log_z += h / 6.0 * (mean + 2.0 * (mean_2 + mean_3) + mean_4)
-        mean += h / 6.0 * (slope_1 + 2.0 * (slope_2 + slope_3) + slope_4)
-    shift = (0.5 * a - 1.0) * math.log(2.0) + math.lgamma(0.5 * a) - table[_ORIGIN, 0]
-    for node in range(N_NODES):
-        table[node, 0] += shift
+    which: np.ndarray  # (K,)
+    means: np.ndarray  # (n, N_NODES)
+    quantiles: np.ndarray  # (n, nodes of mu, nodes of z and one more, 2)
 
 
-def tabulate(shapes: np.ndarray) -> np.ndarray:
-    """Tables of the distribution for each shape, (n, N_NODES, 2); successive equal shapes are computed once."""
-    tables = np.zeros((len(shapes), N_NODES, 2))
-    for i, shape in enumerate(shapes):
-        if i > 0 and shape == shapes[i - 1]:
-            tables[i] = tables[i - 1]
-        elif shape < _LARGE:
-            _tabulate(shape, tables[i])
-    return tables
+def tabulate(shapes: np.ndarray) -> Tables:
+    """Tables for each shape; equal shapes share one."""
+    different, which = np.unique(shapes, return_inverse=True)
+    means, quantiles = zip(*map(_tables_of, different.tolist()), strict=True)
+    return Tables(which, np.array(means), np.array(quantiles))
 
 
-@njit_part
-def _look_up(a, mu, table):
-    """Log normaliser and mean at a `mu` within the grid, by cubic Hermite interpolation."""
-    place = (mu + _REACH) / _STEP
-    node = min(int(place), N_NODES - 2)
-    t = place - node
-    low = -_REACH + node * _STEP
-    log_0, mean_0 = table[node]
-    log_1, mean_1 = table[node + 1]
-    slope_0 = _STEP * (a + (low - mean_0) * mean_0)
-    slope_1 = _STEP * (a + (low + _STEP - mean_1) * mean_1)
-    rest = 1.0 - t
-    of_0, of_1 = (1.0 + 2.0 * t) * rest * rest, t * t * (3.0 - 2.0 * t)
-    of_slope_0, of_slope_1 = t * rest * rest, -t * t * rest
-    log_z = of_0 * log_0 + of_1 * log_1 + _STEP * (of_slope_0 * mean_0 + of_slope_1 * mean_1)
-    return log_z, of_0 * mean_0 + of_1 * mean_1 + of_slope_0 * slope_0 + of_slope_1 * slope_1
+@lru_cache(256)
+def _tables_of(shape: float) -> tuple[np.ndarray, np.ndarray]:
+    """Means at the nodes of mu; log quantiles y and their slopes in z, and last dy/dmu twice."""
+    mu = np.arange(N_NODES) * _STEP - _REACH
+    with_slopes = np.empty((N_NODES, len(_Z_NODES) + 1, 2))
+    if shape >= _LARGE:
+        return mu, with_slopes
+    # The normaliser is a parabolic cylinder function, and so is that for the next shape, the integral of x.
+    of_shape, of_next = pbdv(-shape, -mu)[0], pbdv(-shape - 1.0, -mu)[0]
+    means = shape * of_next / of_shape
+    log_z = (gammaln(shape) + 0.25 * mu * mu + np.log(of_shape))[:, None]
+    mu, mean, out = mu[:, None], means[:, None], with_slopes[:, :-1]
+    with_slopes[:, -1] = shape / mean + mu - mean
+    # Below the first place the density is x^(a - 1) / Z; there are no draws above the last.
+    most = mean + 4.0 * np.sqrt(shape + (mu - mean) * mean) + np.sqrt(np.minimum(mu, 0.0) ** 2 + 90.0)
+    low, high = np.log(1e-3 / (1.0 + abs(mu))), np.log(most + np.minimum(mu, 0.0))
+    y = low + (high - low) * np.linspace(0.0, 1.0, _N_PLACES)
+
+    def log_density(y):
+        return shape * y + (mu - 0.5 * np.exp(y)) * np.exp(y) - log_z
+
+    below = np.exp(shape * low - log_z) / shape
+    parts = np.exp(log_density(y)) * (y[:, 1:2] - y[:, :1])
+    parts = 0.5 * (parts[:, 1:] + parts[:, :-1])
+    mass = np.hstack((below, below + parts.cumsum(axis=1)))
+    above = np.hstack((parts[:, ::-1].cumsum(axis=1)[:, ::-1], np.full_like(below, 1e-300)))
+    logit, of_nodes = np.log(mass / above), log_ndtr(_Z_NODES) - log_ndtr(-_Z_NODES)
+    for row, *given in zip(out[..., 0], logit, y, strict=True):
+        row[:] = np.interp(of_nodes, *given)
+    lowest = (log_ndtr(_Z_NODES) - np.log(below)) / shape + low
+    out[..., 0] = np.where(of_nodes < logit[:, :1], lowest, out[..., 0])
+    out[..., 1] = np.exp(-0.5 * _Z_NODES**2 - _HALF_LOG_2_PI - log_density(out[..., 0]))
+    # Cubic interpolation is increasing if no slope is more than three times that of a line to a neighbour.
+    most = 3.0 / _Z_STEP * np.diff(out[..., 0], axis=1)
+    out[:, 1:, 1] = np.minimum(out[:, 1:, 1], most)
+    out[:, :-1, 1] = np.minimum(out[:, :-1, 1], most)
+    return means, with_slopes
 
 
-@njit_part
+@unchecked_part
 def moments(a, mu, table):
     """Mean and variance, approximate off the grid."""
     if abs(mu) >= _REACH or a >= _LARGE:
         return _approximate_moments(a, mu)
-    _, mean = _look_up(a, mu, table)
+    place = (mu + _REACH) / _STEP
+    node = min(int(place), N_NODES - 2)
+    t = place - node
+    low = -_REACH + node * _STEP
+    mean_0, mean_1 = table[node], table[node + 1]
+    slope_0 = _STEP * (a + (low - mean_0) * mean_0)
+    slope_1 = _STEP * (a + (low + _STEP - mean_1) * mean_1)
+    mean = _interpolate(t, mean_0, mean_1, slope_0, slope_1)
     return mean, max(a + (mu - mean) * mean, 1e-6 * mean * mean)
 
 
-@njit_part
-def draw(a, mu, table, key):
-    """A draw, and the log of its proposal density divided by x^(a - 1); infinity for a draw outside of the support."""
-    if mu > _MOST_MIXED or (mu > 0.0 and a >= _LARGE):
-        return _draw_normal(a, mu, key)
-    if a >= _LARGE or mu <= -_REACH:
-        return _draw_gamma(a, mu, key)
-    log_z, _ = _look_up(a, mu, table)
-    x = _draw_by_rejection(a, mu, key) if mu <= 0.0 else _draw_mixture(a, mu, log_z, table, key)
-    return x, (mu - 0.5 * x) * x - log_z
+@unchecked_part
+def _interpolate(t, value_0, value_1, slope_0, slope_1):
+    """Cubic Hermite interpolation at t from 0 to 1."""
+    rest = 1.0 - t
+    of_0, of_1 = (1.0 + 2.0 * t) * rest * rest, t * t * (3.0 - 2.0 * t)
+    return of_0 * value_0 + of_1 * value_1 + t * rest * (rest * slope_0 - t * slope_1)
 
 
-@njit_part
-def _draw_normal(a, mu, key):
-    """Draw from the normal distribution with the same mode and curvature; the target has no density below 0."""
-    mode = _find_mode(a, mu)
-    precision = 1.0 + (a - 1.0) / (mode * mode)
-    z = normal(key, 0)
-    x = mode + z / math.sqrt(precision)
-    if x <= 0.0:
-        return mode, np.inf
-    return x, 0.5 * (math.log(precision / (2.0 * math.pi)) - z * z) - (a - 1.0) * math.log(x)
+@unchecked_part
+def quantile(a, mu, z, table):
+    """The logarithm y of a draw x from a normal variate z, and dy/dz, positive: they define the proposal.
 
-
-@njit_part
-def _draw_gamma(a, mu, key):
-    """Draw from a gamma distribution of the same shape, tangent to the normal factor at its mean.
-
-    For a large `a` it has the same mode and curvature instead, so a larger shape: accurate if almost no draws are near
-    0.
+    Its density is the normal density at z over x dy/dz.
     """
-    shape = a
-    if a < _LARGE:
-        rate = 0.5 * (math.sqrt(mu * mu + 4.0 * a) - mu)
+    if a >= _LARGE or mu > _REACH:
+        # y has the curvature and the third derivative of its log density at the mode.
+        root = math.sqrt(mu * mu + 4.0 * a)
+        mode = 0.5 * (mu + root) if mu >= 0.0 else 2.0 * a / (root - mu)
+        square = mode * mode
+        scale = 1.0 / math.sqrt(square + a)
+        skewness = -(3.0 * square + a) * scale * scale * scale
+        return math.log(mode) + scale * (z + skewness / 6.0 * (z * z + 2.0)), scale * max(
+            1.0 + skewness / 3.0 * z, 1e-300
+        )
+    if mu < -_REACH:  # about gamma distributions, of the same shape
+        row = table[0]
+        shift = math.log((math.sqrt(_REACH * _REACH + 4.0 * a) + _REACH) / (math.sqrt(mu * mu + 4.0 * a) - mu))
     else:
-        mode = _find_mode(a, mu)
-        shape = a + mode * mode
-        rate = (shape - 1.0) / mode
-    x = gamma_variate(key, shape) / rate
-    log_density = shape * math.log(rate) - math.lgamma(shape) - rate * x
-    if shape > a:
-        log_density += (shape - a) * math.log(max(x, 1e-300))
-    return x, log_density
+        node = int((mu + _REACH) / _STEP + 0.5)
+        row = table[node]
+        shift = (mu + _REACH - node * _STEP) * row[len(row) - 1, 0]
+    t = (z + _Z_REACH) / _Z_STEP
+    node = int(t)
+    t -= node
+    y_0, y_1, slope_0, slope_1 = row[node, 0], row[node + 1, 0], row[node, 1], row[node + 1, 1]
+    y = _interpolate(t, y_0, y_1, _Z_STEP * slope_0, _Z_STEP * slope_1)
+    rest = 1.0 - t
+    middle = 6.0 * t * rest * (y_1 - y_0) / _Z_STEP
+    return y + shift, max(middle + rest * (1.0 - 3.0 * t) * slope_0 + t * (3.0 * t - 2.0) * slope_1, 1e-300)
 
 
-@njit_part
-def _draw_by_rejection(a, mu, key):
-    """For mu <= 0: rejection from the gamma distribution tangent at its mean m, accepted with exp(-(x - m)^2 / 2)."""
-    rate = 0.5 * (math.sqrt(mu * mu + 4.0 * a) - mu)
-    mean = a / rate
-    attempt = 0
-    while True:
-        x = gamma_variate(fold_in(key, attempt), a) / rate
-        excess = x - mean
-        if math.log(open_uniform(key, attempt)) < -0.5 * excess * excess or math.isnan(excess):
-            return x
-        attempt += 1
-
-
-@njit_part
-def _draw_mixture(a, mu, log_z, table, key):
-    """For mu > 0: the series of exp(mu x) makes it a mixture, over j >= 0, of x^2 / 2 ~ Ga((a + j) / 2, 1)."""
-    left = uniform(key, 0) * math.exp(log_z - table[_ORIGIN, 0])  # weights are relative to the first
-    even, odd = 1.0, mu * table[_ORIGIN, 1]
-    square = mu * mu
-    j = 0
-    while j < _MAX_TERMS:
-        left -= even
-        if left < 0.0:
-            break
-        left -= odd
-        if left < 0.0:
-            j += 1
-            break
-        even *= square * (a + j) / ((j + 1.0) * (j + 2.0))
-        odd *= square * (a + j + 1.0) / ((j + 2.0) * (j + 3.0))
-        j += 2
-    return math.sqrt(2.0 * gamma_variate(fold_in(key, 1), 0.5 * (a + j)))
-
-
-_MAX_SWEEPS = 40
+_N_SWEEPS = 12
 _MAX_ITER = 24
 _MAX_RIDGES = 20
 _DAMPING = 0.7
-_TOL = 0.01  # largest change of a mean, in standard deviations
+_TOL = 0.1  # largest change of a mean, in standard deviations
 _LEAST_SUM = 1e-300
 _LEAST_K = 2.0  # for smaller values s may be close to 0, where the normal approximation fails
 _MOST_OFF = 4.0  # largest factor between the mean of s^2 and 1; beyond it the fit has diverged
 _LEAST_SHARE = 1e-4  # minimum precision left after a factor is removed, as a fraction of the total precision
 
 
-@njit_part
-def _fill_cone_point(b, B, out):
-    """Non-negative least squares of the document on the topics, by cyclic coordinate descent."""
-    n = len(b)
-    out[:] = 0.0
-    for _ in range(_MAX_SWEEPS):
-        change = 0.0
-        for i in range(n):
-            total = b[i]
-            for j in range(n):
-                total -= B[i, j] * out[j]
-            new = max(0.0, out[i] + total / B[i, i])
-            change = max(change, abs(new - out[i]))
-            out[i] = new
-        if change < 1e-4:
-            break
+def starts_of(alpha: np.ndarray, kappa: float, b: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Initial means of documents with products `b`, (n, K), and matching factors: (n, 3, K).
+
+    Means are between those of the prior and the maximum likelihood, non-negative least squares by cyclic coordinate
+    descent. No operation combines documents.
+    """
+
+    def length_of(weights, combined):
+        return np.sqrt(np.maximum((weights * combined).sum(axis=1), LEAST_SQUARE))[:, None]
+
+    best, rest = np.zeros(b.shape), b.copy()
+    for _ in range(_N_SWEEPS):
+        for i, row in enumerate(B):
+            change = np.maximum(rest[:, i] / row[i], -best[:, i])
+            best[:, i] += change
+            rest -= change[:, None] * row
+    length = length_of(best, b - rest)
+    cosines = np.maximum((best * b).sum(axis=1)[:, None] / length, 0.0)
+    mass, combined = alpha.sum(), alpha @ B
+    share = kappa * cosines / (kappa * cosines + mass)
+    best *= share / length
+    weight = (1.0 - share) / np.sqrt(max(alpha @ combined, LEAST_SQUARE))
+    means = best + weight * alpha
+    combined = (b - rest) * (share / length) + weight * combined
+    length = length_of(means, combined)
+    # A small w_i has approximately a gamma distribution, whose rate is minus the slope of the other factors.
+    rates = np.maximum(kappa * (cosines * combined / length - b), 0.0) + mass * length / means.sum(axis=1)[:, None]
+    means = np.maximum(np.where(share > 0.5, best, means) / length, alpha / rates)
+    return np.stack((means, alpha / (means * means), 2.0 * alpha / means), axis=1)
 
 
-@njit_part
+@unchecked_part
 def _combine(w, b, B, spread):
     """Fill `spread` with B w; return b'w, w'B w and the sum of w."""
     n = len(w)
     along = 0.0
     squared = 0.0
     total = 0.0
+    spread[:] = 0.0
+    for j in range(n):
+        weight = w[j]
+        for i in range(n):
+            spread[i] += weight * B[j, i]
     for i in range(n):
-        product = 0.0
-        for j in range(n):
-            product += B[i, j] * w[j]
-        spread[i] = product
-        squared += product * w[i]
+        squared += spread[i] * w[i]
         along += b[i] * w[i]
         total += w[i]
     return along, max(squared, LEAST_SQUARE), max(total, _LEAST_SUM)
 
 
-@njit_part
-def _fill_start(alpha, kappa, b, B, means, precisions, shifts, spread, best):
-    """Initial means, between those of the prior and the maximum likelihood, and matching factors; return the cosine."""
-    n = len(alpha)
-    mass = sum_of(alpha)
-    _fill_cone_point(b, B, best)
-    along, squared, _ = _combine(best, b, B, spread)
-    length = math.sqrt(squared)
-    cosine = max(along / length, 0.0)
-    share = kappa * cosine / (kappa * cosine + mass)
-    _, squared, _ = _combine(alpha, b, B, spread)
-    for i in range(n):
-        best[i] *= share / length
-        means[i] = best[i] + (1.0 - share) * alpha[i] / math.sqrt(squared)
-    _, squared, total = _combine(means, b, B, spread)
-    length = math.sqrt(squared)
-    for i in range(n):
-        # A small w_i has approximately a gamma distribution, whose rate is minus the slope of the other factors.
-        rate = max(kappa * (cosine * spread[i] / length - b[i]), 0.0) + mass * length / total
-        means[i] = max((best[i] if share > 0.5 else means[i]) / length, alpha[i] / rate)
-        precisions[i] = alpha[i] / (means[i] * means[i])
-        shifts[i] = 2.0 * alpha[i] / means[i]
-    return cosine
-
-
-@njit_part
-def _fill_likelihood(mass, kappa, cosine, k, b, B, spread, at_means, total, squared, precision, shift):
-    """The normal factor of the likelihood, and of all factors that are not of a single topic, about the means.
-
-    `at_means` and `total` are s^2 and sum(w) of the means, `spread` is B w; `squared` is the expected s^2.
-    kappa cos = kappa b'w / s becomes kappa b'w - kappa cosine s, accurate for s near 1 or cos near `cosine`. The log
-    density depends on w through a linear term, q = s^2 and sum(w), and is expanded to second order.
-    """
-    n = len(b)
-    root = math.sqrt(squared)
-    pull = kappa * cosine
-    first = -0.5 * pull / root + 1.5 * k * (1.0 / squared - root)
-    second = (0.25 * pull / squared - 0.75 * k) / root - 1.5 * k / (squared * squared)
-    for i in range(n):
-        shift[i] = kappa * b[i] - 4.0 * second * at_means * spread[i] - 2.0 * mass / total
-        for j in range(n):
-            precision[i, j] = -2.0 * first * B[i, j] - 4.0 * second * spread[i] * spread[j] - mass / (total * total)
-
-
-@njit_part
-def _factor(matrix, diagonal, out):
-    """Lower Cholesky factor of `matrix` + diag(`diagonal`); returns False if the matrix is not positive definite."""
+@unchecked_part
+def _factor(matrix, diagonal):
+    """Replace a matrix, given by its upper triangle, by its upper Cholesky factor; False if not positive definite."""
     n = len(matrix)
     for i in range(n):
-        for j in range(i):
-            entry = matrix[i, j]
-            for k in range(j):
-                entry -= out[i, k] * out[j, k]
-            out[i, j] = entry / out[j, j]
-        pivot = matrix[i, i] + diagonal[i]
-        least = 1e-13 * abs(pivot)
-        for k in range(i):
-            pivot -= out[i, k] * out[i, k]
-        if not pivot > least:
+        diagonal[i] = matrix[i, i]
+    for k in range(n):
+        if not matrix[k, k] > 1e-13 * abs(diagonal[k]):
             return False
-        out[i, i] = math.sqrt(pivot)
+        scale = 1.0 / math.sqrt(matrix[k, k])
+        for j in range(k, n):
+            matrix[k, j] *= scale
+        for i in range(k + 1, n):
+            factor = matrix[k, i]
+            for j in range(i, n):
+                matrix[i, j] -= factor * matrix[k, j]
     return True
 
 
-@njit_part
-def _invert(lower, inverse, out):
-    """Fill `out` with (lower lower')^-1; `inverse` is scratch memory of the same shape."""
-    n = len(lower)
-    for j in range(n):
-        inverse[j, j] = 1.0 / lower[j, j]
-        for i in range(j + 1, n):
-            entry = 0.0
-            for k in range(j, i):
-                entry -= lower[i, k] * inverse[j, k]
-            inverse[j, i] = entry / lower[i, i]
+@unchecked_part
+def _fill_moments(upper, inverse, precisions, shifts, shift, spread, second, last, means, variances):
+    """Means and variances of the normal approximation; returns the trace of its covariance times `first` times B.
+
+    The precision times the covariance has the trace n, and the precision is this matrix with terms of rank 1 and of
+    topics (`fit_proposal`). `inverse` is filled with the inverse of the lower factor.
+    """
+    n = len(means)
+    trace = float(n)
+    means[:] = 0.0
+    variances[:] = 0.0
     for i in range(n):
+        row = inverse[i]
+        row[:] = 0.0
+        for k in range(i):
+            factor = upper[k, i]
+            for j in range(k + 1):
+                row[j] -= factor * inverse[k, j]
+        row[i] = 1.0
+        scale = 1.0 / upper[i, i]
+        of_shift, of_spread, of_ones = 0.0, 0.0, 0.0
         for j in range(i + 1):
-            entry = 0.0
-            for k in range(i, n):
-                entry += inverse[i, k] * inverse[j, k]
-            out[i, j] = entry
-            out[j, i] = entry
+            row[j] *= scale
+            of_shift += row[j] * (shift[j] + shifts[j])
+            of_spread += row[j] * spread[j]
+            of_ones += row[j]
+        trace += second * of_spread * of_spread + last * of_ones * of_ones
+        for j in range(i + 1):
+            means[j] += row[j] * of_shift
+            variances[j] += row[j] * row[j]
+    for i in range(n):
+        trace -= precisions[i] * variances[i]
+    return trace
 
 
-@njit_part
-def _match_moments(alpha, tables, covariance, means, precisions, shifts):
+@unchecked_part
+def _match_moments(alpha, tables, variances, means, precisions, shifts):
     """Damped moment matching of the normal factors of the topics; returns the largest change of a mean."""
     change = 0.0
     for i in range(len(alpha)):
-        variance = covariance[i, i]
+        variance = variances[i]
         precision = max(1.0 / variance - precisions[i], _LEAST_SHARE / variance)
         shift = means[i] / variance - shifts[i]
         scale = math.sqrt(precision)
-        mean, spread = moments(alpha[i], shift / scale, tables[i])
+        mean, spread = moments(alpha[i], shift / scale, tables.means[tables.which[i]])
         mean /= scale
         spread /= precision
         change = max(change, abs(mean - means[i]) / math.sqrt(variance))
@@ -359,99 +306,113 @@ def _match_moments(alpha, tables, covariance, means, precisions, shifts):
     return change
 
 
-@njit_part
-def fit_proposal(alpha, kappa, b, B, tables, vectors, matrices):
+@unchecked_part
+def fit_proposal(alpha, density, b, B, tables, start, sites, upper, work):
     """Fit the normal factors of the topics; returns k, or 0 if the fit fails.
 
-    `vectors`, (5, K), begin with means, precisions and shifts of the factors, `matrices`, (4, K, K), with the Cholesky
-    factor of the precision; the rest is scratch. `tables` are `tabulate(alpha)`.
+    Fills `sites`, (3, K), with means, precisions and shifts of the factors, starting at `start`, and the upper triangle
+    `upper` with the Cholesky factor of the precision; `work`, (K + 4, K), is scratch. The concentration of the document
+    is that at the means.
     """
     n = len(alpha)
-    means, precisions, shifts, spread, shift = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
-    lower, precision, inverse, covariance = matrices[0], matrices[1], matrices[2], matrices[3]
+    means, precisions, shifts = sites[0], sites[1], sites[2]
+    spread, shift, variances, diagonal, inverse = work[0], work[1], work[2], work[3], work[4:]
+    for i in range(3):
+        for j in range(n):
+            sites[i, j] = start[i, j]
     mass = sum_of(alpha)
-    cosine = _fill_start(alpha, kappa, b, B, means, precisions, shifts, spread, shift)
-    _, at_means, total = _combine(means, b, B, spread)
+    along, at_means, total = _combine(means, b, B, spread)
     squared = at_means
     settled = False
     for iteration in range(_MAX_ITER):
+        kappa = max(concentration_at(density, means), 1e-3 * density.reference)
+        cosine = max(along / math.sqrt(squared), 0.0)
         k = max((kappa * cosine + mass) / 9.0, _LEAST_K)  # as precise as the normal factor is along w
-        _fill_likelihood(mass, kappa, cosine, k, b, B, spread, at_means, total, squared, precision, shift)
-        ridges = 0
-        # If the precision is not positive definite, its diagonal is raised; shifts keep the means where they are.
-        while not _factor(precision, precisions, lower):
-            ridges += 1
-            if ridges > _MAX_RIDGES:
-                return 0.0
+        # The normal factor of the likelihood, and of all factors that are not of a single topic, about the means.
+        # kappa cos = kappa b'w / s becomes kappa b'w - kappa cosine s, accurate for s near 1 or cos near `cosine`. The
+        # log density depends on w through a linear term, q = s^2 and sum(w), and is expanded to second order.
+        root, pull = math.sqrt(squared), kappa * cosine
+        first = pull / root - 3.0 * k * (1.0 / squared - root)
+        second = (pull / squared - 3.0 * k) / root - 6.0 * k / (squared * squared)
+        last = mass / (total * total)
+        for i in range(n):
+            shift[i] = kappa * b[i] - second * at_means * spread[i] - 2.0 * last * total
+        for _ in range(_MAX_RIDGES + 1):
             for i in range(n):
-                extra = 0.2 * abs(precision[i, i] + precisions[i])
+                for j in range(i, n):
+                    upper[i, j] = first * B[i, j] - second * spread[i] * spread[j] - last
+                upper[i, i] += precisions[i]
+            is_positive = _factor(upper, diagonal)
+            if is_positive:
+                break
+            # If the precision is not positive definite, its diagonal is raised; shifts keep the means where they are.
+            for i in range(n):
+                extra = 0.2 * abs(diagonal[i])
                 precisions[i] += extra
                 shifts[i] += extra * means[i]
-        _invert(lower, inverse, covariance)
-        for i in range(n):
-            means[i] = 0.0
-            for j in range(n):
-                means[i] += covariance[i, j] * (shift[j] + shifts[j])
+        if not is_positive:
+            return 0.0
+        trace = _fill_moments(upper, inverse, precisions, shifts, shift, spread, second, last, means, variances)
         # One last update of the means after convergence, so that means and factors belong together.
         if settled or iteration + 1 == _MAX_ITER:
             return k
-        settled = _match_moments(alpha, tables, covariance, means, precisions, shifts) < _TOL
-        # The expected squared length of the mixture includes the variances of the weights.
+        settled = _match_moments(alpha, tables, variances, means, precisions, shifts) < _TOL
         along, at_means, total = _combine(means, b, B, spread)
-        squared = at_means
-        for i in range(n):
-            for j in range(n):
-                squared += B[i, j] * covariance[i, j]
+        squared = at_means + trace / max(first, 1e-300)  # expected, with the variances of the weights
         if not 1.0 / _MOST_OFF < squared < _MOST_OFF:
             return 0.0
-        cosine = max(along / math.sqrt(squared), 0.0)
     return 0.0
 
 
-@njit_part
-def fit_proposal_of(alpha, density, b, B, tables, vectors, matrices):
-    """`fit_proposal` at the concentration of a document at the means of a first fit; with one, a single fit."""
-    k = fit_proposal(alpha, density.reference, b, B, tables, vectors, matrices)
-    if k == 0.0:
-        return k
-    concentration = concentration_at(density, vectors[0])
-    if concentration == density.reference:
-        return k
-    return fit_proposal(alpha, max(concentration, 1e-3 * density.reference), b, B, tables, vectors, matrices)
+@unchecked_part
+def draw_from_proposal(alpha, density, k, b, B, tables, sites, upper, key, n_draws, spread, tally, columns):
+    """Add draws of the proposal to the tally, with weights divided by their number.
 
-
-@njit_part
-def draw_from_proposal(alpha, density, k, b, B, tables, vectors, matrices, key, n_draws, tally):
-    """Add draws of the proposal to the tally; `vectors` and `matrices` are those that `fit_proposal` has filled."""
+    `sites` and `upper` are those that `fit_proposal` fills, perhaps for other topics; `columns`, of the shape
+    `scratch_shape`, are scratch. Normal variates are multiplied by `spread`: with 0 a draw is at the centre, without a
+    random error, and not a draw of the proposal.
+    """
     n = len(alpha)
-    means, precisions, shifts, w, spread = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
-    lower = matrices[0]
+    means, precisions, shifts = sites[0], sites[1], sites[2]
+    cosines, squared, row, theta, log_weights = (
+        columns[n],
+        columns[n + 1],
+        columns[n + 2],
+        columns[n + 3],
+        columns[n + 4],
+    )
     mass = sum_of(alpha)
-    log_prior = 0.0  # of the constant Gamma(mass) / prod Gamma(alpha)
+    constant = math.log(3.0) + k * math.log(k) - math.lgamma(k) + n * _HALF_LOG_2_PI - math.log(n_draws)
+    constant += math.lgamma(mass)
     for i in range(n):
-        log_prior -= math.lgamma(alpha[i])
-    constant = math.log(3.0) + k * math.log(k) - math.lgamma(k) + (log_prior + math.lgamma(mass))
-    reset(tally)
-    for s in range(n_draws):
-        draw_key = fold_in(key, s)
-        log_weight = constant
+        constant -= math.lgamma(alpha[i])
+    for first in range(0, n_draws, BATCH):
+        width = min(BATCH, n_draws - first)
+        log_weights[:width] = constant
         for i in range(n - 1, -1, -1):
-            mean = 0.0
+            whole = upper[i, i] * upper[i, i]
+            scale = math.sqrt(max(whole - precisions[i], _LEAST_SHARE * whole))
+            log_scale = math.log(scale)
+            row[:width] = means[i]
             for j in range(i + 1, n):
-                mean += lower[j, i] * (means[j] - w[j])
-            mean = means[i] + mean / lower[i, i]
-            whole = lower[i, i] * lower[i, i]
-            precision = max(whole - precisions[i], _LEAST_SHARE * whole)
-            scale = math.sqrt(precision)
-            x, log_density = draw(alpha[i], (whole * mean - shifts[i]) / scale, tables[i], fold_in(draw_key, i))
-            w[i] = x / scale
-            log_weight -= log_density + alpha[i] * math.log(scale)
-        along, squared, total = _combine(w, b, B, spread)
-        root = math.sqrt(squared)
-        cosine = min(1.0, max(-1.0, along / root))
-        log_weight += (
-            log_document(density, w, cosine) + k * (3.0 * math.log(root) - squared * root) - mass * math.log(total)
-        )
-        for i in range(n):
-            w[i] /= total
-        add_draw(log_weight, w, tally)
+                weight, mean = upper[i, j] / upper[i, i], means[j]
+                for s in range(width):
+                    row[s] += weight * (mean - columns[j, s])
+            table = tables.quantiles[tables.which[i]]
+            for s in range(width):
+                z = spread * normal(fold_in(key, first + s), i)
+                y, slope = quantile(alpha[i], (whole * row[s] - shifts[i]) / scale, z, table)
+                columns[i, s] = math.exp(y - log_scale)
+                log_weights[s] += 0.5 * z * z + math.log(slope) + alpha[i] * (y - log_scale)
+        fill_cosines(b, B, width, columns, cosines, row, squared)
+        for s in range(width):
+            total = _LEAST_SUM
+            for i in range(n):
+                total += columns[i, s]
+            for i in range(n):
+                theta[i] = columns[i, s] / total
+            square = max(squared[s], LEAST_SQUARE)
+            root = math.sqrt(square)
+            log_weight = log_weights[s] + log_document(density, theta, cosines[s])
+            log_weight += k * (3.0 * math.log(root) - square * root) - mass * math.log(total)
+            add_draw(log_weight, theta, tally)

@@ -149,7 +149,7 @@ def log_evidence(model: OrthogonalModel, topics: np.ndarray, key: np.uint64) -> 
     rows, (n_components, n_features) = model.rows, topics.shape
     kappa, alpha = model.concentrations.document, np.full(n_components, model.alpha[0])
     documents = integrate_documents(
-        rows, np.ascontiguousarray(topics), alpha, kappa, subkey(key, Purpose.INFERENCE), _N_DRAWS, model.workers
+        rows, [topics], alpha, kappa, subkey(key, Purpose.INFERENCE), _N_DRAWS, model.workers
     )
     directed = model.directed
     log_likelihood = documents.log_density[directed].sum() - len(directed) * log_vmf_normalizer(n_features, 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -89,7 +89,7 @@ class SphericalInference(TopicFrame):
         topics = self._labelled_draws(self.n_predictive_draws) if average_draws else []
         topics = topics or [self.components_]
         proportions = np.zeros((rows.n_rows, self._n_features_out))
-        for of_draw in self._integrate(rows, topics):
+        for of_draw in self._integrate(rows, [[drawn] for drawn in topics]):
             proportions += of_draw.proportions
         return proportions / len(topics)
 
@@ -140,7 +140,8 @@ class SphericalInference(TopicFrame):
 
         Proportions are integrated out by importance sampling from a distribution that is fitted to each document
         (:func:`skmanifold.metrics.spherical_document_likelihood`). The density is averaged over `n_predictive_draws`
-        draws of the topics.
+        draws of the topics. Those that make a document less probable have fewer than `n_importance_draws` draws of its
+        proportions, others more, with about the same standard error.
 
         Parameters
         ----------
@@ -162,8 +163,14 @@ class SphericalInference(TopicFrame):
         rows = read_directions(self, X, reset=False)
         topics = self._predictive_draws(self.n_predictive_draws) or [self.components_]  # if there are no draws
         log_density, directed = np.full(rows.n_rows, np.nan), rows.directed
-        logs = np.array([of_draw.log_density[directed] for of_draw in self._integrate(rows, topics)])
-        means = np.logaddexp.reduce(logs, axis=0) - math.log(len(topics))
+        by_number: dict[int, list[np.ndarray]] = {}
+        for drawn in topics:
+            by_number.setdefault(len(drawn), []).append(drawn)
+        sums = [
+            found.log_density[directed] + math.log(len(group))
+            for found, group in zip(self._integrate(rows, by_number.values()), by_number.values(), strict=True)
+        ]
+        means = np.logaddexp.reduce(sums, axis=0) - math.log(len(topics))
         log_density[directed] = means - log_vmf_normalizer(rows.n_features, 0.0)
         return log_density
 
@@ -312,15 +319,14 @@ class SphericalInference(TopicFrame):
         """Topics from the prior; without `n_features` with the hyperparameters of the fit."""
         raise NotImplementedError
 
-    def _integrate(self, rows: AnyDirections, topics: list[np.ndarray]) -> Iterator[Any]:
-        """Log densities and mean proportions of documents, for each of several draws of the topics."""
+    def _integrate(self, rows: AnyDirections, groups: Iterable[list[np.ndarray]]) -> Iterator[Any]:
+        """Densities and proportions of documents, for groups of draws of as many topics."""
         key = subkey(self._key, Purpose.INFERENCE)
         with Workers(self.n_jobs) as workers:
-            for i, drawn in enumerate(topics):
-                drawn = np.ascontiguousarray(drawn, np.float64)
+            for i, group in enumerate(groups):
                 # Draws of another number of topics have the same parameter for each topic.
-                alpha, kappa = np.resize(self.doc_topic_prior_, len(drawn)), self.document_concentration_
-                yield integrate_documents(rows, drawn, alpha, kappa, subkey(key, i), self.n_importance_draws, workers)
+                alpha, kappa = np.resize(self.doc_topic_prior_, len(group[0])), self.document_concentration_
+                yield integrate_documents(rows, group, alpha, kappa, subkey(key, i), self.n_importance_draws, workers)
 
 
 def refuse_learned(estimator: Any, *names: str) -> None:

@@ -83,7 +83,7 @@ def test_sums_do_not_depend_on_the_number_of_threads():
 def test_densities_of_dense_and_sparse_documents_agree():
     dense, sparse = both(documents(40))
     topics = np.linalg.qr(np.random.default_rng(1).standard_normal((9, 3)))[0].T.copy()
-    given = topics, np.array([0.6, 1.0, 0.3]), 25.0, KEY, 4000, ONE
+    given = [topics], np.array([0.6, 1.0, 0.3]), 25.0, KEY, 4000, ONE
     one, other = (integrate_documents(of, *given) for of in (dense, sparse))
     errors = np.hypot(one.document_errors, other.document_errors)
     gaps = (one.log_density - other.log_density)[dense.directed]
