@@ -201,7 +201,7 @@ class SphericalAdmixture(_FittedTopics):
     pseudo-observation of the cosine 1/2 for each topic. "vb" and "svb" do not draw the proportions: they maximise the
     expectation of this sum, computed from the mean and the variance of :math:`\kappa(\theta_d)`.
 
-    Chains start from the topics after 40 passes of "vb", which themselves start at the centres of clusters. A pass of
+    Chains start from the topics that "vb" finds in at most 100 passes, which start at the centres of clusters. A pass of
     "vb" takes a fraction of the time of a pass of the other samplers.
 
     Proportions are drawn by geodesic Monte Carlo on the sphere of their square roots, or in logarithms of gamma

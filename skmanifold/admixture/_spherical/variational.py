@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # `setup` uses models, whose initial topics are from here
 _ROWS_OF_TASK = 64  # a millisecond or more
 _CELLS_OF_TASK = 1 << 19
 _WORK_OF_TASK = 1 << 22
-_N_FIRST_PASSES = 40  # before those of a sampler that draws topics
+_MOST_FIRST_PASSES, _LEAST_GAIN = 100, 0.01  # before those of a sampler that draws topics; nats per document
 _N_SWEEPS = 20
 _SWEEP_TOL = 1e-4
 _FIRST_WEIGHT = 10.0  # pseudo-tokens per topic in a document's initial factor, distributed by its projections
@@ -338,11 +338,13 @@ class MeanFieldSAM(SphericalDocuments):
 
 
 def initial_topics(setup: Setup, workers: Workers, total_samples: int, key: np.uint64) -> np.ndarray:
-    """Directions of topics after some passes of mean-field inference from the centres of clusters, (K, V)."""
+    """Directions of topics after mean-field inference, nearly converged, from the centres of clusters, (K, V)."""
     model, passes = MeanFieldSAM(setup, workers, total_samples=total_samples), MeanField()
     state = passes.init(model, key)
-    for _ in range(_N_FIRST_PASSES):
-        state = passes.step(model, state)
+    for _ in range(_MOST_FIRST_PASSES):
+        before, state = state.log_density, passes.step(model, state)
+        if state.log_density - before < _LEAST_GAIN * model.total_samples:
+            break
     return state.statistics
 
 
