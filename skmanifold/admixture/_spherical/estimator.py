@@ -201,8 +201,8 @@ class SphericalAdmixture(_FittedTopics):
     pseudo-observation of the cosine 1/2 for each topic. "vb" and "svb" do not draw the proportions: they maximise the
     expectation of this sum, computed from the mean and the variance of :math:`\kappa(\theta_d)`.
 
-    Chains start from the topics that "vb" finds in at most 100 passes, which start at the centres of clusters. A pass of
-    "vb" takes a fraction of the time of a pass of the other samplers.
+    Chains start from the topics that "vb" finds in at most 100 passes, which themselves start at the centres of
+    clusters. A pass of "vb" takes a fraction of the time of a pass of the other samplers.
 
     Proportions are drawn by geodesic Monte Carlo on the sphere of their square roots, or in logarithms of gamma
     variates if a Dirichlet parameter is below 1/2. The cost of a transition does not depend on V. The gradient of the
