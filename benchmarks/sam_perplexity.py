@@ -129,16 +129,16 @@ def run(name, rows, held_out, data, seed, marks, biased=False, by="seconds", pre
     """One row of results at each of the marks, which are seconds or numbers of passes."""
     kept, spent, passes, known = [], 0.0, 0, {}
     with Workers(1) as workers, threadpool_limits(1):
-        start = time.perf_counter()
+        start = time.process_time()
         strategy, model, state, burn_in = begin(name, rows, data, seed, workers, prepare)
-        spent += time.perf_counter() - start
+        spent += time.process_time() - start
         while marks:
-            start = time.perf_counter()
+            start = time.process_time()
             state = strategy.passes.step(model, state)
             passes += 1
             if passes <= burn_in:
                 model = strategy.adapt(model, state)
-            spent += time.perf_counter() - start
+            spent += time.process_time() - start
             variational = is_variational(strategy.sampler)
             topics = state.statistics if variational else state.statistics.topics
             kept.append((passes, topics.astype(np.float32)))
