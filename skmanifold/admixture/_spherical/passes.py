@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...distributions import bessel_ratio, log_vmf_normalizer
+from ...distributions import log_vmf_normalizer
 from ...inference._schedule import MinibatchPasses
 from ...random._keys import Purpose, subkey
 from ...samplers import BaseSampler, ManifoldSampler, State
@@ -252,9 +252,9 @@ def gradient_noise(model: SphericalModel, scales: Scales, batch_size: int | None
     """
     total = model.total_samples
     size = total if batch_size is None else min(batch_size, total)
-    reference, cosine, V = model.document_density.reference, scales.cosine, model.rows.n_features
-    if np.ndim(model.concentrations.document) == 1:  # the mean cosine is that of weighted documents, and may exceed 1
-        cosine = min(cosine, float(bessel_ratio(V, reference)))
+    reference, V = model.document_density.reference, model.rows.n_features
+    # With a concentration for each topic the cosines are weighted, and their mean may exceed 1.
+    cosine = scales.cosine * reference / float(np.max(model.concentrations.document))
     return (reference * total) ** 2 * (1 / size - 1 / total) * (1.0 - cosine**2) * scales.squared_pull / V
 
 

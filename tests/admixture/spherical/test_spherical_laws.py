@@ -251,6 +251,13 @@ def test_the_blockwise_sampler_draws_topics_from_the_posterior():
 
 # biases are of the first order in the step: proportions lag behind topics, and minibatches heat
 BIASES = {("gsgnht", None): 0.03, ("sggmc", None): 0.04, ("gsgnht", 3): 0.11, ("sggmc", 3): 0.14}
+# and their tolerances; that of "sggmc" with minibatches is the mean of twelve chains, with four standard deviations
+TEMPERATURES = {
+    ("gsgnht", None): (1, 0, 0.03),
+    ("sggmc", None): (1, 0, 0.2),
+    ("gsgnht", 3): (1, 0, 0.03),
+    ("sggmc", 3): (1.86, 0, 0.09),
+}
 
 
 @pytest.mark.extended
@@ -260,7 +267,7 @@ def test_minibatch_samplers_draw_topics_near_the_posterior(name, batch_size):
     estimate, temperature = topic_chain(minibatches(KINDS[name], 0.1, batch_size), 1600)
     assert estimate.error.max() < 0.03
     assert_agrees(estimate, 0.0, BIASES[name, batch_size])
-    assert temperature == pytest.approx(1, abs=0.03 if name == "gsgnht" else 0.2 if batch_size is None else 0.9)
+    assert temperature == pytest.approx(*TEMPERATURES[name, batch_size])
 
 
 @pytest.mark.extended
