@@ -43,8 +43,8 @@ class WithoutNormalizer(SphericalModel):
 class PrintedExponent(SphericalModel):
     """2 alpha - 2 on the sphere of roots: the Jacobian is missing."""
 
-    def __init__(self, rows, alpha, *rest):
-        super().__init__(rows, alpha - 0.5, *rest)
+    def __init__(self, setup, workers):
+        super().__init__(setup._replace(alpha=setup.alpha - 0.5), workers)
 
 
 # --- the joint law: documents drawn anew after each pass --------------------------------------------------
