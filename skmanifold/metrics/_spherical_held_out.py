@@ -18,9 +18,9 @@ from typing import Any, Literal
 import numpy as np
 
 from ..distributions._bessel import log_density_at_mode
-from ..random._keys import Purpose, fold_in, root_key, subkey
+from ..random._keys import Purpose, fold_in, root_key, subkey, uniform
 from ..sparse.directions import AnyDirections, as_directions
-from ..topics.document_densities import density_of
+from ..topics.document_densities import density_of, likelihood_terms
 from ..topics.proportions import check_doc_topic_prior
 from ..topics.spherical_kernels import multiply_columns, whole_gram
 from ..utils._njit import njit, njit_part
@@ -46,6 +46,10 @@ _MAX_PRIOR_KAPPA = 5.0  # concentration up to which the prior is as good a propo
 LEAST_ESS = 0.3
 _N_PILOT = 50
 _LEAST_DRAWS = 2  # for each draw of the topics
+_MOST_EQUAL = 4.0  # number of draws of the topics that are not treated as repetitions
+_LEAST_GAIN = 1.0  # of a fit, in nats, after which densities for the other draws are estimated again
+_N_REFERENCES = 4  # fits after which they are always estimated
+_SMALL_SHARE, _N_CHOSEN = 0.05, 3  # of the draws without a fit; of these so many are chosen
 _DRAWS_PER_PARTICLE = 8
 _N_ADAPTATION = 4  # particles that only adapt step sizes
 _DRAW, _PILOT, _TUNING, _ANNEALING = Purpose.DRAW, Purpose.PILOT, Purpose.TUNING, Purpose.ANNEALING
@@ -233,7 +237,7 @@ def integrate_documents(
             workers.run(fill, [(rows, *part) for part in split_range(len(rows), _PRODUCT_ROWS)])
         columns = scratch_shape(K)
         if is_fitted:
-            of_fits = (3, T), (T, 3, K), (T, K, K), (K + 4, K)
+            of_fits = (4, T), (T, 3, K), (T, K, K), (K + 4, K)
             starts = starts_of(alpha, density.reference, products[0], grams[0])
             at = rows_left(average_over_proposal, at, (keys, starts), of_proposal, *of_fits, columns)
         at = rows_left(average_over_prior, at, (keys,), of_prior, columns)
@@ -280,49 +284,146 @@ def average_over_proposal(
 
     Documents are refused if the first fit fails or a pilot's effective sample size is below `least_ess`. Topics that
     make a document less probable have fewer draws, so that the standard error of the mean density is about that of
-    `n_draws` for each. The arrays before `out` are memory: for fits, `fits` (3, n_topics), `sites` (n_topics, 3, K) and
+    `n_draws` for each. The arrays before `out` are memory: for fits, `fits` (4, n_topics), `sites` (n_topics, 3, K) and
     `uppers` (n_topics, K, K), and for `fit_proposal` and `draw_from_proposal`.
     """
     n_topics = len(grams)
-    k, logs, which = fits[0], fits[1], fits[2]
+    k, logs, which, log_weights = fits[0], fits[1], fits[2], fits[3]
     for i in range(len(keys)):
         tally = out[i]
-        best, used = 0, 0
-        for t in range(n_topics):
-            # The fit to the previous topics is where this one starts, and the proposal if it fails.
-            start, memory = sites[used] if t > 0 else starts[i], (sites[t], uppers[t], work)
-            k[t] = fit_proposal(alpha, density, products[t, i], grams[t], tables, start, *memory)
-            used = t if k[t] > 0.0 else used
-            which[t] = used
-            if k[0] == 0.0:
-                break
-            # The log weight of the centre of the proposal approximates the density of the document for these topics.
-            reset(tally)
-            given = alpha, density, k[used], products[t, i], grams[t], tables, sites[used], uppers[used]
-            draw_from_proposal(*given, keys[i], 1, 0.0, tally, columns)
-            logs[t] = tally[0]
-            best = t if logs[t] > logs[best] else best
+        of_row = products, i, keys[i], grams, alpha, density, tables
+        best = _fit_likely_draws(starts[i], *of_row, fits, sites, uppers, work, columns, tally)
         reset(tally)
-        if k[0] > 0.0:
+        if best >= 0:
             at = int(which[best])
             given = alpha, density, k[at], products[best, i], grams[best], tables, sites[at], uppers[at]
-            draw_from_proposal(*given, fold_in(fold_in(keys[i], _PILOT), 0), _N_PILOT, 1.0, tally, columns)
+            pilot_key = fold_in(fold_in(keys[i], _PILOT), 0)
+            draw_from_proposal(*given, pilot_key, _N_PILOT, 1.0, 0.0, tally, columns)
         if not (tally[2] > 0.0 and effective_fraction(tally, _N_PILOT) >= least_ess):
             tally[1] = np.nan
             continue
         total, squares, n_used = 0.0, 0.0, 0
         for t in range(n_topics):
-            share = math.exp(logs[t] - logs[best])
+            share = math.exp(logs[t] + log_weights[t] - logs[best])  # 0 without a fit
             total += share
             squares += share * share
+        n_whole = n_draws * min(_MOST_EQUAL, total * total / squares)
         reset(tally)
         for t in range(n_topics):
             at = int(which[t])
-            n = max(_LEAST_DRAWS, math.ceil(n_draws * (math.exp(logs[t] - logs[best]) * total / squares)))
-            given = alpha, density, k[at], products[t, i], grams[t], tables, sites[at], uppers[at]
-            draw_from_proposal(*given, fold_in(fold_in(keys[i], _DRAW), t), n, 1.0, tally, columns)
-            n_used += n
+            if at >= 0:
+                share = math.exp(logs[t] + log_weights[t] - logs[best]) / total
+                n = max(_LEAST_DRAWS, math.ceil(n_whole * share))
+                given = alpha, density, k[at], products[t, i], grams[t], tables, sites[at], uppers[at]
+                draw_key = fold_in(fold_in(keys[i], _DRAW), t)
+                draw_from_proposal(*given, draw_key, n, 1.0, log_weights[t], tally, columns)
+                n_used += n
         _finish(tally, n_used, n_topics)
+
+
+@njit_part
+def _fit_likely_draws(
+    start, products, i, key, grams, alpha, density, tables, fits, sites, uppers, work, columns, tally
+):
+    """Fit proposals for those draws of the topics that matter for document i; returns the best, or -1 if none fits.
+
+    Densities for other draws are estimated from a fit (`_estimate_densities`). Draws are fitted from the largest
+    estimate on, until the share of the others is small even if estimates are as wrong as those before, twice over. Of
+    the others a few are chosen in proportion to the estimates and fitted; weights of 1 / probability leave the mean
+    unbiased. Fills `fits`: k of each fit, and for each draw the log density, estimated or at the centre of the
+    proposal; the number of its fit, or -1; and the logarithm of its weight.
+    """
+    n_topics = len(grams)
+    logs, which, log_weights = fits[1], fits[2], fits[3]
+    logs[:], which[:], log_weights[:] = -np.inf, -1.0, -np.inf
+    of_row = products, i, key, grams, alpha, density, tables, fits, sites, uppers, work, columns, tally
+    best, reference, n_fits, error = 0, 0, 0, 0.0
+    t, rest = 0, 0.0
+    while t >= 0:
+        estimate = logs[t]
+        if not _fit_draw(t, n_fits, reference, start, *of_row):
+            return -1
+        error = max(error, abs(logs[t] - estimate)) if n_fits > 0 else 0.0
+        best = t if logs[t] > logs[best] else best
+        if n_fits < _N_REFERENCES or logs[best] > logs[reference] + _LEAST_GAIN:
+            reference = t
+            start = sites[int(which[reference])]
+            _estimate_densities(reference, products, i, grams, density, fits, sites, uppers, work)
+        n_fits += 1
+        t, known, rest = -1, 0.0, 0.0
+        for u in range(n_topics):
+            share = math.exp(logs[u] - logs[best])
+            if which[u] >= 0.0:
+                known += share
+            else:
+                rest += share
+                t = u if t < 0 or logs[u] > logs[t] else t
+        if rest * math.exp(2.0 * error) < _SMALL_SHARE * known:
+            break
+    step = rest / _N_CHOSEN
+    mark, passed = step * uniform(fold_in(key, _PILOT), 1), 0.0
+    for u in range(n_topics):
+        if which[u] >= 0.0:
+            log_weights[u] = max(log_weights[u], 0.0)
+            continue
+        passed += math.exp(logs[u] - logs[best])
+        n_times = max(0.0, math.ceil((passed - mark) / step))
+        if n_times > 0.0:
+            mark += n_times * step
+            log_weights[u] = math.log(n_times * step) + logs[best] - logs[u]
+            _fit_draw(u, n_fits, reference, start, *of_row)
+            n_fits += 1
+    for u in range(n_topics):
+        best = u if which[u] >= 0.0 and logs[u] > logs[best] else best
+    return best
+
+
+@njit_part
+def _fit_draw(
+    t, at, reference, start, products, i, key, grams, alpha, density, tables, fits, sites, uppers, work, columns, tally
+):
+    """Fit a proposal for document i and draw t of the topics as number `at`; returns False if there is none.
+
+    If the fit fails, the proposal is that for the `reference`. The log weight of its centre approximates the log
+    density of the document.
+    """
+    k, logs, which = fits[0], fits[1], fits[2]
+    given = products[t, i], grams[t], tables
+    k[at] = fit_proposal(alpha, density, *given, start, sites[at], uppers[at], work)
+    which[t] = at if k[at] > 0.0 else which[reference]
+    at = int(which[t])
+    if at < 0:
+        return False
+    reset(tally)
+    draw_from_proposal(alpha, density, k[at], *given, sites[at], uppers[at], key, 1, 0.0, 0.0, tally, columns)
+    logs[t] = tally[0]
+    return True
+
+
+@njit_part
+def _estimate_densities(reference, products, i, grams, density, fits, sites, uppers, work):
+    """Estimate log densities of document i for the draws of the topics that have no fit, from the fit of one.
+
+    The difference D of two log likelihoods is expanded to first order about the means m of the fitted normal
+    distribution, with covariance C: log E exp D = D(m) + grad D(m)' C grad D(m) / 2.
+    """
+    logs, which = fits[1], fits[2]
+    at = int(which[reference])
+    means, upper, base, gradient = sites[at, 0], uppers[at], work[0], work[1]
+    value, factor = likelihood_terms(density, means, products[reference, i], grams[reference], base)
+    for j in range(len(means)):
+        base[j] *= factor
+    for t in range(len(grams)):
+        if which[t] < 0.0:
+            found, factor = likelihood_terms(density, means, products[t, i], grams[t], gradient)
+            found += logs[reference] - value
+            for j in range(len(means)):
+                rest = factor * gradient[j] - base[j]
+                for m in range(j):
+                    rest -= upper[m, j] * gradient[m]
+                gradient[j] = rest / upper[j, j]
+                found += 0.5 * gradient[j] * gradient[j]
+            logs[t] = max(logs[t], found if abs(found) < np.inf else logs[reference])
 
 
 @njit(cache=True, nogil=True, _nrt=False, error_model="numpy")

@@ -365,8 +365,8 @@ def fit_proposal(alpha, density, b, B, tables, start, sites, upper, work):
 
 
 @unchecked_part
-def draw_from_proposal(alpha, density, k, b, B, tables, sites, upper, key, n_draws, spread, tally, columns):
-    """Add draws of the proposal to the tally, with weights divided by their number.
+def draw_from_proposal(alpha, density, k, b, B, tables, sites, upper, key, n_draws, spread, log_scale, tally, columns):
+    """Add draws of the proposal to the tally, with weights divided by their number and multiplied by a scale.
 
     `sites` and `upper` are those that `fit_proposal` fills, perhaps for other topics; `columns`, of the shape
     `scratch_shape`, are scratch. Normal variates are multiplied by `spread`: with 0 a draw is at the centre, without a
@@ -382,8 +382,8 @@ def draw_from_proposal(alpha, density, k, b, B, tables, sites, upper, key, n_dra
         columns[n + 4],
     )
     mass = sum_of(alpha)
-    constant = math.log(3.0) + k * math.log(k) - math.lgamma(k) + n * _HALF_LOG_2_PI - math.log(n_draws)
-    constant += math.lgamma(mass)
+    constant = math.log(3.0) + k * math.log(k) - math.lgamma(k) + n * _HALF_LOG_2_PI + log_scale
+    constant += math.lgamma(mass) - math.log(n_draws)
     for i in range(n):
         constant -= math.lgamma(alpha[i])
     for first in range(0, n_draws, BATCH):
@@ -392,7 +392,7 @@ def draw_from_proposal(alpha, density, k, b, B, tables, sites, upper, key, n_dra
         for i in range(n - 1, -1, -1):
             whole = upper[i, i] * upper[i, i]
             scale = math.sqrt(max(whole - precisions[i], _LEAST_SHARE * whole))
-            log_scale = math.log(scale)
+            log_unit = math.log(scale)
             row[:width] = means[i]
             for j in range(i + 1, n):
                 weight, mean = upper[i, j] / upper[i, i], means[j]
@@ -402,8 +402,8 @@ def draw_from_proposal(alpha, density, k, b, B, tables, sites, upper, key, n_dra
             for s in range(width):
                 z = spread * normal(fold_in(key, first + s), i)
                 y, slope = quantile(alpha[i], (whole * row[s] - shifts[i]) / scale, z, table)
-                columns[i, s] = math.exp(y - log_scale)
-                log_weights[s] += 0.5 * z * z + math.log(slope) + alpha[i] * (y - log_scale)
+                columns[i, s] = math.exp(y - log_unit)
+                log_weights[s] += 0.5 * z * z + math.log(slope) + alpha[i] * (y - log_unit)
         fill_cosines(b, B, width, columns, cosines, row, squared)
         for s in range(width):
             total = _LEAST_SUM

@@ -151,7 +151,7 @@ def test_draws_of_the_proposal_are_weighted_by_its_density(alpha, blur, turn):
 
     def count(key, tally, topics=TOPICS):
         given = shapes, density_of(KAPPA, 4), k, topics @ DOCUMENT, topics @ topics.T, tables, sites, upper
-        draw_from_proposal(*given, key, 8, 1.0, tally, np.empty(scratch_shape(3)))
+        draw_from_proposal(*given, key, 8, 1.0, 0.0, tally, np.empty(scratch_shape(3)))
         return 1
 
     _assert_exact(alpha, count)
