@@ -93,9 +93,10 @@ def concentration_at(density, theta):
 
 @by_type
 def concentration_terms(density, theta, total, cosine, out):
-    """The concentration, the derivative of the log density in it, and its Fisher information (0 if it is constant).
+    """The concentration, the derivative of the log density in it, and the Fisher information about it.
 
-    If it is not constant, `out` is filled with its gradient in theta, whose sum is `total`.
+    They are 0s if the concentration is constant. If not, `out` is filled with its gradient in theta; `total` is the sum
+    of theta.
     """
 
 
@@ -170,9 +171,12 @@ def _concentration_at_topics(density, theta):
 @concentration_terms.of(TopicConcentrations)
 @njit_part
 def _concentration_terms_of_topics(density, theta, total, cosine, out):
-    concentration, order = _concentration_at_topics(density, theta), density.order
+    concentration, order, largest = _concentration_at_topics(density, theta), density.order, 0.0
     for k in range(len(out)):
         out[k] = (density.scale * density.concentrations[k] - concentration) / total
+        largest = max(largest, abs(out[k]) * total)
+    if largest <= 1e-9 * concentration:  # equal apart from rounding
+        return concentration, 0.0, 0.0
     ratio = compute_ratio(order, concentration)
     return concentration, cosine - ratio, compute_derivative(order, concentration, ratio)
 
