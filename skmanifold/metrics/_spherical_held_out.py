@@ -237,7 +237,7 @@ def integrate_documents(
             workers.run(fill, [(rows, *part) for part in split_range(len(rows), _PRODUCT_ROWS)])
         columns = scratch_shape(K)
         if is_fitted:
-            of_fits = (4, T), (T, 3, K), (T, K, K), (K + 4, K)
+            of_fits = (4, T), (T, 3, K), (T, K, K), (K + 6, K)
             starts = starts_of(alpha, density.reference, products[0], grams[0])
             at = rows_left(average_over_proposal, at, (keys, starts), of_proposal, *of_fits, columns)
         at = rows_left(average_over_prior, at, (keys,), of_prior, columns)

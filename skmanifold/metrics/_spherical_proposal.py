@@ -13,6 +13,14 @@ w_k^(alpha_k - 1) (Minka, 2001). The proposal draws the topics in turn, given th
 of the remaining topics and the exact factor of the current one. This is a distribution of one variable; `moments` has
 its moments, and `quantile` maps normal variates to draws, from a distribution close to it. So the proposal also covers
 weights close to 0, where it is far from normal. The importance weights correct for all approximations.
+
+With a concentration for each topic, kappa(w) = sum_k kappa_k w_k / sum(w) has a gradient g. It adds to the gradient
+and the Hessian of the log density, with the cosine c and the Bessel ratio A,
+
+    (c - A) g   and   -A' g g' + g grad(c)' + grad(c) g' - (c - A) (g 1' + 1 g') / sum(w).
+
+The terms after the first of the Hessian, the cross terms, are indefinite. Without them the tails of the proposal would
+be too light if kappa(w) is uncertain.
 """
 
 from __future__ import annotations
@@ -26,7 +34,7 @@ from scipy.special import gammaln, log_ndtr, pbdv
 
 from ..random._keys import fold_in
 from ..random._variates import normal
-from ..topics.document_densities import concentration_at, log_document
+from ..topics.document_densities import concentration_terms, log_document
 from ._spherical_importance import BATCH, LEAST_SQUARE, add_draw, fill_cosines, sum_of, unchecked_part
 
 # It is the posterior of one variable with a gamma prior and a normal likelihood. As mu decreases it approaches a gamma
@@ -180,6 +188,10 @@ _TOL = 0.1  # largest change of a mean, in standard deviations
 _LEAST_SUM = 1e-300
 _LEAST_K = 2.0  # for smaller values s may be close to 0, where the normal approximation fails
 _MOST_OFF = 4.0  # largest factor between the mean of s^2 and 1; beyond it the fit has diverged
+_N_FIRST = 3  # first iterations, without terms of the concentration that are accurate only near the solution
+_MOST_CHANGE = 0.5  # largest relative change of the concentration that the slope in these iterations aims at
+_LEAST_CROSS = 0.3  # share of the cross terms below which no other is tried
+_INFORMATION = 0.8  # share of A' that is used, because the posterior of the concentration has heavier tails
 _LEAST_SHARE = 1e-4  # minimum precision left after a factor is removed, as a fraction of the total precision
 
 
@@ -311,12 +323,12 @@ def fit_proposal(alpha, density, b, B, tables, start, sites, upper, work):
     """Fit the normal factors of the topics; returns k, or 0 if the fit fails.
 
     Fills `sites`, (3, K), with means, precisions and shifts of the factors, starting at `start`, and the upper triangle
-    `upper` with the Cholesky factor of the precision; `work`, (K + 4, K), is scratch. The concentration of the document
-    is that at the means.
+    `upper` with the Cholesky factor of the precision; `work`, (K + 6, K), is scratch.
     """
     n = len(alpha)
     means, precisions, shifts = sites[0], sites[1], sites[2]
-    spread, shift, variances, diagonal, inverse = work[0], work[1], work[2], work[3], work[4:]
+    spread, shift, variances, diagonal, inverse = work[0], work[1], work[2], work[3], work[6:]
+    rise, other = work[4], work[5]
     for i in range(3):
         for j in range(n):
             sites[i, j] = start[i, j]
@@ -325,8 +337,9 @@ def fit_proposal(alpha, density, b, B, tables, start, sites, upper, work):
     squared = at_means
     settled = False
     for iteration in range(_MAX_ITER):
-        kappa = max(concentration_at(density, means), 1e-3 * density.reference)
-        cosine = max(along / math.sqrt(squared), 0.0)
+        cosine = along / math.sqrt(squared)
+        kappa, gap, information = concentration_terms(density, means, total, cosine, rise)
+        kappa, cosine = max(kappa, 1e-3 * density.reference), max(cosine, 0.0)
         k = max((kappa * cosine + mass) / 9.0, _LEAST_K)  # as precise as the normal factor is along w
         # The normal factor of the likelihood, and of all factors that are not of a single topic, about the means.
         # kappa cos = kappa b'w / s becomes kappa b'w - kappa cosine s, accurate for s near 1 or cos near `cosine`. The
@@ -337,12 +350,29 @@ def fit_proposal(alpha, density, b, B, tables, start, sites, upper, work):
         last = mass / (total * total)
         for i in range(n):
             shift[i] = kappa * b[i] - second * at_means * spread[i] - 2.0 * last * total
+        is_early = information > 0.0 and iteration < _N_FIRST
+        is_trial = information > 0.0 and not is_early
+        cross = 2.0 if is_trial else 0.0
+        if is_early:
+            most = _MOST_CHANGE * kappa * information
+            gap = min(max(gap, -most), most)
         for _ in range(_MAX_RIDGES + 1):
             for i in range(n):
                 for j in range(i, n):
                     upper[i, j] = first * B[i, j] - second * spread[i] * spread[j] - last
                 upper[i, i] += precisions[i]
+            if information > 0.0:  # its terms are g other' + other g'
+                for i in range(n):
+                    other[i] = 0.5 * _INFORMATION * information * rise[i]
+                    other[i] += cross * (gap / total - (b[i] - along / at_means * spread[i]) / math.sqrt(at_means))
+                for i in range(n):
+                    for j in range(i, n):
+                        upper[i, j] += rise[i] * other[j] + other[i] * rise[j]
             is_positive = _factor(upper, diagonal)
+            if is_trial:
+                # The share is half of one for which the precision is positive definite: at least half of it is left.
+                is_trial, cross = not is_positive and cross > _LEAST_CROSS, 0.5 * cross
+                continue
             if is_positive:
                 break
             # If the precision is not positive definite, its diagonal is raised; shifts keep the means where they are.
@@ -352,11 +382,23 @@ def fit_proposal(alpha, density, b, B, tables, start, sites, upper, work):
                 shifts[i] += extra * means[i]
         if not is_positive:
             return 0.0
+        if information > 0.0:
+            for i in range(n):
+                gap += other[i] * means[i]
+            for i in range(n):
+                shift[i] += gap * rise[i]
         trace = _fill_moments(upper, inverse, precisions, shifts, shift, spread, second, last, means, variances)
+        if information > 0.0:
+            for i in range(n):
+                of_rise, of_other = 0.0, 0.0
+                for j in range(i + 1):
+                    of_rise += inverse[i, j] * rise[j]
+                    of_other += inverse[i, j] * other[j]
+                trace -= 2.0 * of_rise * of_other
         # One last update of the means after convergence, so that means and factors belong together.
         if settled or iteration + 1 == _MAX_ITER:
             return k
-        settled = _match_moments(alpha, tables, variances, means, precisions, shifts) < _TOL
+        settled = _match_moments(alpha, tables, variances, means, precisions, shifts) < _TOL and not is_early
         along, at_means, total = _combine(means, b, B, spread)
         squared = at_means + trace / max(first, 1e-300)  # expected, with the variances of the weights
         if not 1.0 / _MOST_OFF < squared < _MOST_OFF:

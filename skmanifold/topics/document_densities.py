@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..distributions._bessel import compute_log_peak, compute_ratio
+from ..distributions._bessel import compute_derivative, compute_log_peak, compute_ratio
 from ..utils._njit import by_type, njit_part
 
 _LEAST_SUM = 1e-300  # of proportions that have underflowed
@@ -92,6 +92,15 @@ def concentration_at(density, theta):
 
 
 @by_type
+def concentration_terms(density, theta, total, cosine, out):
+    """The concentration, the derivative of the log density in it, and the Fisher information about it.
+
+    They are 0s if the concentration is constant. If not, `out` is filled with its gradient in theta; `total` is the sum
+    of theta.
+    """
+
+
+@by_type
 def relative_terms(density, theta):
     """The concentration over the reference, and log c(kappa(theta)) minus that at the reference."""
 
@@ -125,6 +134,12 @@ def _concentration_at(density, theta):
     return density.reference
 
 
+@concentration_terms.of(OneConcentration)
+@njit_part
+def _concentration_terms(density, theta, total, cosine, out):
+    return density.reference, 0.0, 0.0
+
+
 @relative_terms.of(OneConcentration)
 @njit_part
 def _relative_terms(density, theta):
@@ -151,6 +166,19 @@ def _concentration_at_topics(density, theta):
         total += theta[k]
         weighted += theta[k] * density.concentrations[k]
     return density.scale * weighted / max(total, _LEAST_SUM)
+
+
+@concentration_terms.of(TopicConcentrations)
+@njit_part
+def _concentration_terms_of_topics(density, theta, total, cosine, out):
+    concentration, order, largest = _concentration_at_topics(density, theta), density.order, 0.0
+    for k in range(len(out)):
+        out[k] = (density.scale * density.concentrations[k] - concentration) / total
+        largest = max(largest, abs(out[k]) * total)
+    if largest <= 1e-9 * concentration:  # equal apart from rounding
+        return concentration, 0.0, 0.0
+    ratio = compute_ratio(order, concentration)
+    return concentration, cosine - ratio, compute_derivative(order, concentration, ratio)
 
 
 @log_document.of(TopicConcentrations)

@@ -190,7 +190,7 @@ def _fit(alpha, kappa, b, B):
         starts_of(alpha, kappa, b[None], B),
     )
     given = alpha, density_of(kappa, 4), b, B, tables, start[0]
-    k = fit_proposal(*given, sites, upper, np.empty((n + 4, n)))
+    k = fit_proposal(*given, sites, upper, np.empty((n + 6, n)))
     return k, tables, sites, upper
 
 
@@ -274,17 +274,27 @@ def _documents(alpha, kappa, cosine, generator):
 
 @pytest.mark.covering
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 2.0, 10.0])
-@pytest.mark.parametrize("kappa", [300.0, 1500.0, 3e4])
+@pytest.mark.parametrize("kappa", [300.0, 1500.0, 3e4, np.linspace(200.0, 1500.0, 20), np.geomspace(3.0, 3000.0, 20)])
 def test_the_proposal_is_close_to_the_posterior(alpha, kappa):
+    """Also with a concentration for each topic, of which some are nearly 0."""
     topics, X = _documents(alpha, kappa, 0.3, np.random.default_rng(0))
-    options = {"doc_topic_prior": np.full(20, alpha), "concentration": kappa}
-    result = spherical_document_likelihood(topics, X, n_draws=100, **options)
-    again = spherical_document_likelihood(topics, X, n_draws=100, random_state=1, **options)
+    X, given = as_directions(X), (np.full(20, alpha), kappa)
+    with Workers(1) as workers:
+        keys = [subkey(root_key(0), i) for i in range(2)]
+        result, again = (integrate_documents(X, [topics], *given, key, 100, workers) for key in keys)
     assert not result.annealed.any()
-    assert np.median(result.effective_sample_size) > 0.85
+    assert np.median(result.effective_sample_size) > 0.88
     assert result.document_errors.max() < 0.1
     differences = (result.log_density - again.log_density) / np.hypot(result.document_errors, again.document_errors)
     assert 0.4 < np.sqrt(np.mean(differences**2)) < 1.7
+
+
+@pytest.mark.parametrize("alpha", [2.0, 0.5, 0.1])
+def test_tails_of_the_proposal_are_not_too_light_for_an_uncertain_concentration(alpha):
+    """With few features the posterior of the concentration is very skewed, and many draws find large weights."""
+    *_, ess, _, annealed = _estimates(alpha, 3, np.array([4.0, 25.0, 60.0]), n_draws=30_000)
+    assert not annealed.any()
+    assert ess.min() > 0.6  # 0.1 for alpha = 0.1 without the cross terms
 
 
 def test_annealing_and_the_proposal_agree():
