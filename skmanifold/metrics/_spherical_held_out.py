@@ -48,8 +48,7 @@ _N_PILOT = 50
 _LEAST_DRAWS = 2  # for each draw of the topics
 _MOST_EQUAL = 4.0  # number of draws of the topics that are not treated as repetitions
 _LEAST_GAIN = 1.0  # of a fit, in nats, after which densities for the other draws are estimated again
-_N_REFERENCES = 4  # fits after which they are always estimated
-_SMALL_SHARE, _N_CHOSEN = 0.05, 3  # of the draws without a fit; of these so many are chosen
+_SMALL_SHARE, _N_CHOSEN = 0.2, 6  # of the draws without a fit; of these so many are chosen
 _DRAWS_PER_PARTICLE = 8
 _N_ADAPTATION = 4  # particles that only adapt step sizes
 _DRAW, _PILOT, _TUNING, _ANNEALING = Purpose.DRAW, Purpose.PILOT, Purpose.TUNING, Purpose.ANNEALING
@@ -198,7 +197,8 @@ def integrate_documents(
 
     Contents of documents are folded into the key. A row of which both pilots have an effective sample size below the
     fraction `least_ess` is annealed. With `from_prior` draws are from the prior alone. The standard error is about that
-    of `n_draws` draws of the proportions for each draw of the topics; proportions are given that one of these is true.
+    of `n_draws` draws of the proportions for each of the draws of the topics that matter, at most four; proportions are
+    given that one of these is true.
     """
     T, K, density = len(topics), len(topics[0]), density_of(kappa, directions.n_features)
     alpha = np.array(alpha)  # never read-only, which would be another type to compile for
@@ -283,9 +283,10 @@ def average_over_proposal(
     """Integrate documents with draws of the proposals that are fitted to each, for each draw of the topics.
 
     Documents are refused if the first fit fails or a pilot's effective sample size is below `least_ess`. Topics that
-    make a document less probable have fewer draws, so that the standard error of the mean density is about that of
-    `n_draws` for each. The arrays before `out` are memory: for fits, `fits` (4, n_topics), `sites` (n_topics, 3, K) and
-    `uppers` (n_topics, K, K), and for `fit_proposal` and `draw_from_proposal`.
+    make a document less probable have fewer draws, or none: the standard error of the mean density is about that of
+    `n_draws` for each of four equally probable topics, or of fewer if fewer matter. The arrays before `out` are memory:
+    for fits, `fits` (4, n_topics), `sites` (n_topics, 3, K) and `uppers` (n_topics, K, K), and for `fit_proposal` and
+    `draw_from_proposal`.
     """
     n_topics = len(grams)
     k, logs, which, log_weights = fits[0], fits[1], fits[2], fits[3]
@@ -325,13 +326,13 @@ def average_over_proposal(
 def _fit_likely_draws(
     start, products, i, key, grams, alpha, density, tables, fits, sites, uppers, work, columns, tally
 ):
-    """Fit proposals for those draws of the topics that matter for document i; returns the best, or -1 if none fits.
+    """Fit proposals for those draws of the topics that matter for document i; returns the best, or -1.
 
     Densities for other draws are estimated from a fit (`_estimate_densities`). Draws are fitted from the largest
-    estimate on, until the share of the others is small even if estimates are as wrong as those before, twice over. Of
+    estimate on, until the share of the others is small, also if their estimates are as wrong as the worst so far. Of
     the others a few are chosen in proportion to the estimates and fitted; weights of 1 / probability leave the mean
     unbiased. Fills `fits`: k of each fit, and for each draw the log density, estimated or at the centre of the
-    proposal; the number of its fit, or -1; and the logarithm of its weight.
+    proposal; the number of its fit, or -1; and the logarithm of its weight. If the first fit fails, -1 is returned.
     """
     n_topics = len(grams)
     logs, which, log_weights = fits[1], fits[2], fits[3]
@@ -344,31 +345,31 @@ def _fit_likely_draws(
         if not _fit_draw(t, n_fits, reference, start, *of_row):
             return -1
         error = max(error, abs(logs[t] - estimate)) if n_fits > 0 else 0.0
+        log_weights[t] = 0.0
         best = t if logs[t] > logs[best] else best
-        if n_fits < _N_REFERENCES or logs[best] > logs[reference] + _LEAST_GAIN:
-            reference = t
+        if n_fits == 0 or logs[best] > logs[reference] + _LEAST_GAIN:
+            reference = best
             start = sites[int(which[reference])]
             _estimate_densities(reference, products, i, grams, density, fits, sites, uppers, work)
         n_fits += 1
-        t, known, rest = -1, 0.0, 0.0
+        t, n_left, known, rest = -1, 0, 0.0, 0.0
         for u in range(n_topics):
             share = math.exp(logs[u] - logs[best])
             if which[u] >= 0.0:
                 known += share
             else:
                 rest += share
+                n_left += 1
                 t = u if t < 0 or logs[u] > logs[t] else t
-        if rest * math.exp(2.0 * error) < _SMALL_SHARE * known:
+        if n_left > _N_CHOSEN and rest * math.exp(error) < _SMALL_SHARE * known:
             break
     step = rest / _N_CHOSEN
     mark, passed = step * uniform(fold_in(key, _PILOT), 1), 0.0
     for u in range(n_topics):
-        if which[u] >= 0.0:
-            log_weights[u] = max(log_weights[u], 0.0)
-            continue
-        passed += math.exp(logs[u] - logs[best])
-        n_times = max(0.0, math.ceil((passed - mark) / step))
-        if n_times > 0.0:
+        if which[u] < 0.0:
+            passed += math.exp(logs[u] - logs[best])
+        if passed > mark:
+            n_times = math.ceil((passed - mark) / step)
             mark += n_times * step
             log_weights[u] = math.log(n_times * step) + logs[best] - logs[u]
             _fit_draw(u, n_fits, reference, start, *of_row)
