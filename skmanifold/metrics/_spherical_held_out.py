@@ -292,8 +292,8 @@ def average_over_proposal(
     k, logs, which, log_weights = fits[0], fits[1], fits[2], fits[3]
     for i in range(len(keys)):
         tally = out[i]
-        of_row = products, i, keys[i], grams, alpha, density, tables
-        best = _fit_likely_draws(starts[i], *of_row, fits, sites, uppers, work, columns, tally)
+        of_row = products, i, keys[i], starts[i], grams, alpha, density, tables
+        best = _fit_likely_draws(*of_row, fits, sites, uppers, work, columns, tally)
         reset(tally)
         if best >= 0:
             at = int(which[best])
@@ -324,7 +324,7 @@ def average_over_proposal(
 
 @njit_part
 def _fit_likely_draws(
-    start, products, i, key, grams, alpha, density, tables, fits, sites, uppers, work, columns, tally
+    products, i, key, first, grams, alpha, density, tables, fits, sites, uppers, work, columns, tally
 ):
     """Fit proposals for those draws of the topics that matter for document i; returns the best, or -1.
 
@@ -337,9 +337,9 @@ def _fit_likely_draws(
     n_topics = len(grams)
     logs, which, log_weights = fits[1], fits[2], fits[3]
     logs[:], which[:], log_weights[:] = -np.inf, -1.0, -np.inf
-    of_row = products, i, key, grams, alpha, density, tables, fits, sites, uppers, work, columns, tally
+    of_row = first, products, i, key, grams, alpha, density, tables, fits, sites, uppers, work, columns, tally
     best, reference, n_fits, error = 0, 0, 0, 0.0
-    t, rest = 0, 0.0
+    t, rest, start = 0, 0.0, first
     while t >= 0:
         estimate = logs[t]
         if not _fit_draw(t, n_fits, reference, start, *of_row):
@@ -381,16 +381,35 @@ def _fit_likely_draws(
 
 @njit_part
 def _fit_draw(
-    t, at, reference, start, products, i, key, grams, alpha, density, tables, fits, sites, uppers, work, columns, tally
+    t,
+    at,
+    reference,
+    start,
+    first,
+    products,
+    i,
+    key,
+    grams,
+    alpha,
+    density,
+    tables,
+    fits,
+    sites,
+    uppers,
+    work,
+    columns,
+    tally,
 ):
     """Fit a proposal for document i and draw t of the topics as number `at`; returns False if there is none.
 
-    If the fit fails, the proposal is that for the `reference`. The log weight of its centre approximates the log
-    density of the document.
+    If neither start leads to a fit, the proposal is that for the `reference`. The log weight of its centre approximates
+    the log density of the document.
     """
     k, logs, which = fits[0], fits[1], fits[2]
-    given = products[t, i], grams[t], tables
-    k[at] = fit_proposal(alpha, density, *given, start, sites[at], uppers[at], work)
+    given, memory = (products[t, i], grams[t], tables), (sites[at], uppers[at])
+    k[at] = fit_proposal(alpha, density, *given, start, *memory, work)
+    if k[at] == 0.0 and at > 0:
+        k[at] = fit_proposal(alpha, density, *given, first, *memory, work)
     which[t] = at if k[at] > 0.0 else which[reference]
     at = int(which[t])
     if at < 0:

@@ -95,10 +95,13 @@ def test_expected_density_is_the_exact_one(alpha, options, kappa):
     assert_disagrees(summarize(np.exp(log_density - exact - 0.2)), 1.0)
 
 
+def _unit(topics):
+    return topics / np.linalg.norm(topics, axis=1, keepdims=True)
+
+
 def _turned(topics, size):
     """Topics at random angles of about this size to the given ones."""
-    turned = topics + size * np.random.default_rng(1).standard_normal(topics.shape)
-    return turned / np.linalg.norm(turned, axis=1, keepdims=True)
+    return _unit(topics + size * np.random.default_rng(1).standard_normal(topics.shape))
 
 
 @pytest.mark.extended
@@ -121,6 +124,22 @@ def test_expected_density_of_several_topics_is_the_mean_of_the_exact_ones(option
         each = np.array([_estimates(0.5, 100, kappa, one)[0] for one in topics])
         equal = np.exp(logsumexp(each, axis=0) - np.log(4) - exact)
         assert weights.std() < equal.std()
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("kappa", [KAPPA, np.array([4.0, 25.0, 60.0])], ids=["one", "for each topic"])
+def test_topics_that_are_unlikely_together_count_in_expectation(kappa):
+    rng = np.random.default_rng(5)
+    topics = [_unit(TOPICS + size * rng.standard_normal(TOPICS.shape)) for size in np.linspace(0.1, 0.5, 40)]
+    logs, means = zip(*(_integrate_by_logs(each, DOCUMENT, [0.5] * 3, kappa, 200) for each in topics), strict=True)
+    exact = logsumexp(logs) - np.log(40)
+    log_density, _, _, proportions, _ = _estimates(0.5, 400, kappa, topics)
+    _assert_unbiased(log_density, exact)
+    weights = np.exp(log_density - exact)[:, None]
+    assert_agrees(summarize(weights * (proportions - np.exp(np.array(logs) - exact) @ np.array(means) / 40)), 0.0)
+    likely = np.sort(logs)[::-1][:24]  # the others have a small share
+    assert 0.02 < 1 - np.exp(logsumexp(likely) - np.log(40) - exact) < 0.2
+    assert_disagrees(summarize(np.exp(log_density - logsumexp(likely) + np.log(40))), 1.0)
 
 
 ALPHAS = [(2.0, 2.0, 2.0), (0.5, 0.5, 0.5), (0.1, 0.1, 0.1), (0.2, 1.5, 0.7), (0.5, 30.0, 1.0)]

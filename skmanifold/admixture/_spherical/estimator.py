@@ -118,13 +118,14 @@ class SphericalAdmixture(_FittedTopics):
     burn_in : int, default=None
         Number of initial passes to discard. During them step sizes and concentrations are learned. None is half of
         `max_iter`.
-    thin : int, default=2
+    thin : int, default=1
         After burn-in every `thin`-th pass is kept in ``posterior_``; in `partial_fit`, every `thin`-th minibatch.
     n_chains : int, default=1
         Number of independent chains. ``components_`` comes from the chain with the highest mean log density. The other
         chains show whether the result is reproducible.
-    n_predictive_draws : int, default=20
-        Number of evenly spaced draws of the topics over which `score_samples` averages.
+    n_predictive_draws : int, default=100
+        Number of evenly spaced draws of the topics over which `score_samples` averages. More give better predictions of
+        rows with thousands of columns; for few columns 20 are enough.
     n_importance_draws : int, default=50
         Number of importance draws of each document's proportions in `transform` and `score_samples`, for each draw of
         the topics.
@@ -263,9 +264,9 @@ class SphericalAdmixture(_FittedTopics):
     n_doc_samples: int = 5
     max_iter: int = 200
     burn_in: int | None = None
-    thin: int = 2
+    thin: int = 1
     n_chains: int = 1
-    n_predictive_draws: int = 20
+    n_predictive_draws: int = 100
     n_importance_draws: int = 50
     total_samples: int = 1_000_000
     learning_decay: float = 0.7

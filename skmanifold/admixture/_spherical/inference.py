@@ -140,8 +140,8 @@ class SphericalInference(TopicFrame):
 
         Proportions are integrated out by importance sampling from a distribution that is fitted to each document
         (:func:`skmanifold.metrics.spherical_document_likelihood`). The density is averaged over `n_predictive_draws`
-        draws of the topics. Those that make a document less probable have fewer than `n_importance_draws` draws of its
-        proportions, others more, with about the same standard error.
+        draws of the topics. Importance draws are divided among those that make a document probable; of the others a
+        few are chosen at random, in proportion to approximate densities.
 
         Parameters
         ----------
