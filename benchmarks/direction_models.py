@@ -61,6 +61,7 @@ DENSITIES = {
     "SphericalAdmixture": SphericalAdmixture,
     "SphericalAdmixture, per_topic": partial(SphericalAdmixture, document_concentration="per_topic"),
     "SphericalAdmixture, vb": partial(SphericalAdmixture, sampler="vb"),
+    "SphericalAdmixture, vb, per_topic": partial(SphericalAdmixture, sampler="vb", document_concentration="per_topic"),
     "OrthogonalSphericalAdmixture": OrthogonalSphericalAdmixture,
 }
 LDA, SVD, ALL = "StochasticLDA", "TruncatedSVD", "all columns"
