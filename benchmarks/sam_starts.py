@@ -1,6 +1,6 @@
 """Held-out scores of spherical admixtures by initial topics: centres of clusters, or mean-field inference.
 
-The corpora, concentrations and scores are those of `sam_perplexity`, for the default sampler. The spread is the largest
+The corpora, concentrations and scores are those of `_sam_runs`, for the default sampler. The spread is the largest
 minus the smallest score of all seeds. One core. Runs are kept in a CSV file, and those that it has are not repeated.
 
     python -m benchmarks.sam_starts --data news --seeds 0 1 2
@@ -17,13 +17,13 @@ import numpy as np
 
 from benchmarks._results import add_write, begin_table, finish, row
 from benchmarks._runs import spread
-from benchmarks.sam_perplexity import load, run, some_of
+from benchmarks._sam_runs import load, run, some_of
 from skmanifold.admixture._spherical.documents import initialize_topics
 from skmanifold.random._keys import Purpose, subkey
 
 MARKS = {"news": (20, 50, 100, 200), "wiki": (5, 20, 60), "nsf": (5, 20, 60)}  # passes
 NAMES = {"news": "20News-different, K=20", "wiki": "Wikipedia, K=50", "nsf": "NSF, K=50"}
-N_HELD_OUT = 300
+N_HELD_OUT = {"news": None, "wiki": 300, "nsf": 300}  # None is all 1,107
 CLUSTERS, MEAN_FIELD = "centres of clusters", "mean-field inference"
 FIELDS = ("data", "start", "seed", "passes", "seconds", "score")
 KEPT = Path(__file__).with_name("sam_starts.csv")
@@ -53,9 +53,9 @@ def measure(data, start, seed):
     """Run one seed and keep its rows."""
     rows, held_out = load(data)
     prepare = at_clusters if start == CLUSTERS else None
-    given = "gsgnht", rows, some_of(held_out, N_HELD_OUT), data, seed, list(MARKS[data])
-    next(run("gsgnht", some_of(rows, 300), some_of(held_out, 20), data, 99, [1], by="passes"))  # load the machine code
-    found = [result[:3] for result in run(*given, by="passes", prepare=prepare)]
+    given = "gsgnht", rows, some_of(held_out, N_HELD_OUT[data]), data, seed, list(MARKS[data])
+    next(run("gsgnht", some_of(rows, 300), some_of(held_out, 20), data, 99, [1]))  # load the machine code
+    found = [result[:3] for result in run(*given, prepare=prepare)]
     with KEPT.open("a", newline="") as file:
         writer = csv.writer(file)
         if file.tell() == 0:

@@ -6,8 +6,8 @@ import numpy as np
 
 from benchmarks._results import begin_table, row, title
 from benchmarks._runs import spread
-from benchmarks.sam_perplexity import METHODS, load, some_of
-from benchmarks.sam_perplexity import run as run_method
+from benchmarks._sam_runs import METHODS, load, some_of
+from benchmarks._sam_runs import run as run_method
 
 VARIATIONAL = ("vb", "svb")
 
@@ -17,9 +17,7 @@ def run_to(data, method, seed, marks, n_held_out=None):
     rows, held_out = load(data)
     held_out = some_of(held_out, n_held_out)
     found = []
-    for seconds, passes, score, single, temperature, _ in run_method(
-        method, rows, held_out, data, seed, list(marks), by="passes"
-    ):
+    for seconds, passes, score, single, temperature in run_method(method, rows, held_out, data, seed, list(marks)):
         found.append(
             {
                 "passes": passes,

@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks._results import begin_table, row, title
 from benchmarks._runs import spread
-from benchmarks.sam_perplexity import DATA, load, matrix
+from benchmarks._sam_runs import DATA, load, matrix
 from skmanifold import SphericalAdmixture
 from skmanifold.distributions import VonMisesFisher
 from skmanifold.metrics import spherical_document_likelihood
@@ -46,7 +46,7 @@ def cases(quick):
 
 
 def admixture(data, sampler, seed, **options):
-    """The estimator at the settings of the paper for a corpus of `sam_perplexity`."""
+    """The estimator at the settings of the paper for a corpus of `_sam_runs`."""
     n_topics, batch_size, kappa, sigma, kappa_0, *_ = DATA[data]
     return SphericalAdmixture(
         n_topics,

@@ -13,7 +13,7 @@ lowest, also with all documents; gSGNHT is better than SGGMC; smaller minibatche
 
 from __future__ import annotations
 
-from benchmarks.sam_perplexity import METHODS
+from benchmarks._sam_runs import METHODS
 
 from ._sam_curves import draw as draw
 from ._sam_curves import run_to

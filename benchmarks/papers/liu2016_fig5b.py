@@ -11,7 +11,7 @@ SGGMC and gSGNHT with all documents are better than the GMC variants, which conv
 
 from __future__ import annotations
 
-from benchmarks.sam_perplexity import METHODS
+from benchmarks._sam_runs import METHODS
 
 from ._sam_curves import draw as draw
 from ._sam_curves import run_to

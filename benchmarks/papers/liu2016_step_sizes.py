@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks._results import begin_table, row, title
 from benchmarks._runs import spread
-from benchmarks.sam_perplexity import SETTINGS, load, matrix
+from benchmarks._sam_runs import SETTINGS, load, matrix
 from skmanifold.metrics import spherical_document_likelihood
 from skmanifold.samplers import GSGNHT, SGGMC
 
