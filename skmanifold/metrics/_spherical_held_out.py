@@ -293,7 +293,7 @@ def average_over_proposal(
     for i in range(len(keys)):
         tally = out[i]
         of_row = products, i, keys[i], starts[i], grams, alpha, density, tables
-        best = _fit_likely_draws(*of_row, fits, sites, uppers, work, columns, tally)
+        best = _fit_likely_draws(of_row, (fits, sites, uppers, work, columns, tally))
         reset(tally)
         if best >= 0:
             at = int(which[best])
@@ -323,10 +323,8 @@ def average_over_proposal(
 
 
 @njit_part
-def _fit_likely_draws(
-    products, i, key, first, grams, alpha, density, tables, fits, sites, uppers, work, columns, tally
-):
-    """Fit proposals for those draws of the topics that matter for document i; returns the best, or -1.
+def _fit_likely_draws(of_row, memory):
+    """Fit proposals for those draws of the topics that matter for a document; returns the best, or -1.
 
     Densities for other draws are estimated from a fit (`_estimate_densities`). Draws are fitted from the largest
     estimate on, until the share of the others is small, also if their estimates are as wrong as the worst so far. Of
@@ -334,15 +332,15 @@ def _fit_likely_draws(
     unbiased. Fills `fits`: k of each fit, and for each draw the log density, estimated or at the centre of the
     proposal; the number of its fit, or -1; and the logarithm of its weight. If the first fit fails, -1 is returned.
     """
-    n_topics = len(grams)
-    logs, which, log_weights = fits[1], fits[2], fits[3]
+    key, first, grams = of_row[2], of_row[3], of_row[4]
+    fits, sites = memory[0], memory[1]
+    n_topics, logs, which, log_weights = len(grams), fits[1], fits[2], fits[3]
     logs[:], which[:], log_weights[:] = -np.inf, -1.0, -np.inf
-    of_row = first, products, i, key, grams, alpha, density, tables, fits, sites, uppers, work, columns, tally
     best, reference, n_fits, error = 0, 0, 0, 0.0
     t, rest, start = 0, 0.0, first
     while t >= 0:
         estimate = logs[t]
-        if not _fit_draw(t, n_fits, reference, start, *of_row):
+        if not _fit_draw(t, n_fits, reference, start, of_row, memory):
             return -1
         error = max(error, abs(logs[t] - estimate)) if n_fits > 0 else 0.0
         log_weights[t] = 0.0
@@ -350,7 +348,7 @@ def _fit_likely_draws(
         if n_fits == 0 or logs[best] > logs[reference] + _LEAST_GAIN:
             reference = best
             start = sites[int(which[reference])]
-            _estimate_densities(reference, products, i, grams, density, fits, sites, uppers, work)
+            _estimate_densities(reference, of_row, memory)
         n_fits += 1
         t, n_left, known, rest = -1, 0, 0.0, 0.0
         for u in range(n_topics):
@@ -372,7 +370,7 @@ def _fit_likely_draws(
             n_times = math.ceil((passed - mark) / step)
             mark += n_times * step
             log_weights[u] = math.log(n_times * step) + logs[best] - logs[u]
-            _fit_draw(u, n_fits, reference, start, *of_row)
+            _fit_draw(u, n_fits, reference, start, of_row, memory)
             n_fits += 1
     for u in range(n_topics):
         best = u if which[u] >= 0.0 and logs[u] > logs[best] else best
@@ -380,36 +378,19 @@ def _fit_likely_draws(
 
 
 @njit_part
-def _fit_draw(
-    t,
-    at,
-    reference,
-    start,
-    first,
-    products,
-    i,
-    key,
-    grams,
-    alpha,
-    density,
-    tables,
-    fits,
-    sites,
-    uppers,
-    work,
-    columns,
-    tally,
-):
+def _fit_draw(t, at, reference, start, of_row, memory):
     """Fit a proposal for document i and draw t of the topics as number `at`; returns False if there is none.
 
     If neither start leads to a fit, the proposal is that for the `reference`. The log weight of its centre approximates
     the log density of the document.
     """
+    products, i, key, first, grams, alpha, density, tables = of_row
+    fits, sites, uppers, work, columns, tally = memory
     k, logs, which = fits[0], fits[1], fits[2]
-    given, memory = (products[t, i], grams[t], tables), (sites[at], uppers[at])
-    k[at] = fit_proposal(alpha, density, *given, start, *memory, work)
+    given = products[t, i], grams[t], tables
+    k[at] = fit_proposal(alpha, density, *given, start, sites[at], uppers[at], work)
     if k[at] == 0.0 and at > 0:
-        k[at] = fit_proposal(alpha, density, *given, first, *memory, work)
+        k[at] = fit_proposal(alpha, density, *given, first, sites[at], uppers[at], work)
     which[t] = at if k[at] > 0.0 else which[reference]
     at = int(which[t])
     if at < 0:
@@ -421,12 +402,14 @@ def _fit_draw(
 
 
 @njit_part
-def _estimate_densities(reference, products, i, grams, density, fits, sites, uppers, work):
+def _estimate_densities(reference, of_row, memory):
     """Estimate log densities of document i for the draws of the topics that have no fit, from the fit of one.
 
     The difference D of two log likelihoods is expanded to first order about the means m of the fitted normal
     distribution, with covariance C: log E exp D = D(m) + grad D(m)' C grad D(m) / 2.
     """
+    products, i, grams, density = of_row[0], of_row[1], of_row[4], of_row[6]
+    fits, sites, uppers, work = memory[0], memory[1], memory[2], memory[3]
     logs, which = fits[1], fits[2]
     at = int(which[reference])
     means, upper, base, gradient = sites[at, 0], uppers[at], work[0], work[1]
