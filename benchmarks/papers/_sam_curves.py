@@ -92,6 +92,6 @@ def draw(rows):
             ax.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
             ax.set(xscale="log", xlabel=name)
     axes[0].set_ylabel("held-out log perplexity, nats per document")
-    axes[0].set_ylim(min(ends) - 30, min(ends) + 500)
+    axes[0].set_ylim(min(ends) - 20, min(ends) + 350)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", fontsize="small")
     return figure
