@@ -204,7 +204,8 @@ def integrate_documents(
     alpha = np.array(alpha)  # never read-only, which would be another type to compile for
     found = np.full((directions.n_rows, 3 + K), np.nan)
     found[:, 3:] = alpha / alpha.cumsum()[-1]
-    n_particles = max(2, (n_draws + _DRAWS_PER_PARTICLE - 1) // _DRAWS_PER_PARTICLE)  # in place of the draws
+    share = min(1.0, _MOST_EQUAL / T)  # the more draws of the topics, the fewer particles for each
+    n_particles = max(2, math.ceil(share * n_draws / _DRAWS_PER_PARTICLE))
     annealed = np.zeros(directions.n_rows, np.bool_)
     grams = np.empty((T, K, K))
 
@@ -454,7 +455,7 @@ def average_over_prior(products, keys, grams, alpha, density, n_draws, least_ess
 
 @njit(cache=True, nogil=True, _nrt=False, error_model="numpy")
 def average_over_particles(products, keys, grams, alpha, density, n_particles, log_steps, work, adaptation, out):
-    """Integrate all documents by annealing, with step sizes adapted by separate particles.
+    """Integrate all documents by annealing, with step sizes adapted by separate particles for the first topics.
 
     `log_steps` (one for each temperature), `work`, of shape (8, K), and `adaptation`, a tally, are scratch memory.
     """
@@ -462,10 +463,10 @@ def average_over_particles(products, keys, grams, alpha, density, n_particles, l
     for i in range(len(keys)):
         tally = out[i]
         reset(tally)
+        log_steps[:] = FIRST_LOG_STEP
         for t in range(n_topics):
             document_key = fold_in(fold_in(keys[i], _ANNEALING), t)
-            log_steps[:] = FIRST_LOG_STEP
-            for stage in range(2):
+            for stage in range(0 if t == 0 else 1, 2):
                 adapts = stage == 0
                 of_stage = fold_in(document_key, _TUNING if adapts else _DRAW)
                 n_used, of_use = (_N_ADAPTATION, adaptation) if adapts else (n_particles, tally)
