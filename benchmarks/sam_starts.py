@@ -92,5 +92,6 @@ if __name__ == "__main__":
                 if not any((each["data"], each["start"], each["seed"]) == (data, start, seed) for each in read()):
                     measure(data, start, seed)
     print_table(read())
-    notes = "Held-out log perplexity of the default sampler, nats per document, by initial topics; lower is better."
+    notes = "Held-out log perplexity of the default sampler, nats per document, by initial topics; lower is better. "
+    notes += "All 1,107 held-out documents of the news groups, 300 of the other corpora."
     finish(options, notes=f"{notes} Medians (ranges) over seeds; processor times include the initial topics; one core.")
