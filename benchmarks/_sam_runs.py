@@ -101,14 +101,9 @@ def begin(name, rows, data, seed, workers, prepare=None):
 
 
 def score(topics, held_out, data, seed, workers):
-    """Log densities of the documents under each of the topics, (n_topics, n_documents)."""
+    """Log densities of the documents given the topics."""
     K, _, kappa, *_ = DATA[data]
-    return np.array(
-        [
-            integrate_documents(held_out, [t], np.full(K, 10.0), kappa, root_key(seed), 200, workers).log_density
-            for t in topics
-        ]
-    )
+    return integrate_documents(held_out, [topics], np.full(K, 10.0), kappa, root_key(seed), 200, workers).log_density
 
 
 def run(name, rows, held_out, data, seed, marks, prepare=None):
@@ -133,7 +128,7 @@ def run(name, rows, held_out, data, seed, marks, prepare=None):
                 known = {at: logs for at, logs in known.items() if at > passes // 2}
                 for at, drawn in chosen:
                     if at not in known:
-                        known[at] = score([drawn], held_out, data, seed, workers)[0]
+                        known[at] = score(drawn, held_out, data, seed, workers)
                 logs = np.array([known[at] for at, _ in chosen])
                 mean = np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
                 temperature = np.nan if variational else state.statistics.temperature

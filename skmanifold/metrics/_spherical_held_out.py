@@ -365,8 +365,9 @@ def _fit_likely_draws(of_row, memory):
     step = rest / _N_CHOSEN
     mark, passed = step * uniform(fold_in(key, _PILOT), 1), 0.0
     for u in range(n_topics):
-        if which[u] < 0.0:
-            passed += math.exp(logs[u] - logs[best])
+        if which[u] >= 0.0:
+            continue
+        passed += math.exp(logs[u] - logs[best])
         if passed > mark:
             n_times = math.ceil((passed - mark) / step)
             mark += n_times * step
